@@ -1,0 +1,1 @@
+"""mockgcp: an emulated Google Cloud with state, rules, time and real processes. `Cloud` (cloud.py) is its one seam."""

@@ -1,0 +1,77 @@
+"""Long-running operations: started by a call, moved on by the clock or by a plane, read like any resource."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mockgcp.clock import Clock
+from mockgcp.errors import ApiError
+
+
+@dataclass
+class Operation:
+    """A google.longrunning.Operation. `metadata` is what the service says of its progress."""
+
+    name: str
+    metadata: dict[str, Any] = field(default_factory=dict)
+    done: bool = False
+    response: Mapping[str, Any] | None = None
+    error: ApiError | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        result: dict[str, Any] = {"name": self.name, "metadata": self.metadata, "done": self.done}
+        if self.error is not None:
+            result["error"] = self.error.to_status()
+        elif self.done:
+            result["response"] = dict(self.response or {})
+        return result
+
+    def finish(self, response: Mapping[str, Any]) -> None:
+        self.done, self.response = True, response
+
+    def fail(self, error: ApiError) -> None:
+        self.done, self.error = True, error
+
+
+Step = Callable[[], Mapping[str, Any] | None]
+
+
+class Operations:
+    """All operations of one cloud, by name."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._by_name: dict[str, Operation] = {}
+
+    def add(self, operation: Operation) -> Operation:
+        self._by_name[operation.name] = operation
+        return operation
+
+    def get(self, name: str) -> Operation | None:
+        return self._by_name.get(name)
+
+    def run(self, operation: Operation, *steps: tuple[float, Step]) -> Operation:
+        """Runs `steps` one after the other, each after its delay in seconds; the last one's value is the response.
+
+        A step that raises ApiError ends the operation with that error.
+        """
+        self.add(operation)
+
+        def advance(index: int) -> None:
+            try:
+                value = steps[index][1]()
+            except ApiError as error:
+                operation.fail(error)
+                return
+            if index + 1 == len(steps):
+                operation.finish(value or {})
+            else:
+                self._clock.schedule(steps[index + 1][0], lambda: advance(index + 1))
+
+        self._clock.schedule(steps[0][0], lambda: advance(0))
+        return operation
+
+    def clear(self) -> None:
+        self._by_name.clear()

@@ -1,0 +1,137 @@
+"""IAM v1: service accounts, with the e-mail domain of their universe, and their IAM policies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from infra import catalog
+from mockgcp.errors import already_exists, failed_precondition, invalid, not_found, permission_denied
+from mockgcp.service import Call, Service
+
+service = Service("iam", host="iam.googleapis.com")
+
+
+def _name(call: Call) -> str:
+    """The account's full name; `projects/-/serviceAccounts/E` finds its project by e-mail or unique id."""
+    name: str = call.params.get("name") or call.params["resource"]
+    wanted = name.split("/")[3]
+    for full, account in call.cloud.table("iam.serviceAccount").items():
+        if wanted in (account["email"], account["uniqueId"]):
+            return full
+    return name
+
+
+def _parent(call: Call) -> str:
+    return call.cloud.project(call.params["name"].split("/")[1]).name
+
+
+def _account(call: Call) -> dict[str, Any]:
+    account = call.cloud.table("iam.serviceAccount").get(_name(call))
+    if account is None:
+        raise not_found(f"Unknown service account: {_name(call)}")
+    return account
+
+
+def _check_id(call: Call) -> None:
+    account_id = call.body.get("accountId", "")
+    limits = catalog.service_account()
+    if not re.fullmatch(limits.id_pattern, account_id) or not limits.id_min <= len(account_id) <= limits.id_max:
+        raise invalid(
+            f"The account ID {account_id!r} has {len(account_id)} characters or a character that is not allowed: it must "
+            f"have {limits.id_min} to {limits.id_max} and match {limits.id_pattern}.",
+            ("accountId", "malformed"),
+        )
+
+
+@service.method(
+    "iam.projects.serviceAccounts.create", permission="iam.serviceAccounts.create", on=_parent, rules=_check_id
+)
+def create(call: Call) -> Mapping[str, Any]:
+    project = call.cloud.project(call.params["name"].split("/")[1])
+    account_id = call.body["accountId"]
+    email = call.cloud.universe.service_account_email(account_id, project.id)
+    name = f"{project.name}/serviceAccounts/{email}"
+    accounts = call.cloud.table("iam.serviceAccount")
+    if name in accounts:
+        raise already_exists(f"Service account {account_id} already exists within project {project.name}.")
+    accounts[name] = {
+        **call.body.get("serviceAccount", {}),
+        "name": name,
+        "projectId": project.id,
+        "email": email,
+        "uniqueId": str(call.cloud.random.randrange(10**20, 10**21)),
+        "oauth2ClientId": str(call.cloud.random.randrange(10**20, 10**21)),
+        "etag": "MDEwMjE5MjA=",
+    }
+    return accounts[name]
+
+
+@service.method("iam.projects.serviceAccounts.get", permission="iam.serviceAccounts.get", on=_name)
+def get(call: Call) -> Mapping[str, Any]:
+    return _account(call)
+
+
+@service.method("iam.projects.serviceAccounts.list", permission="iam.serviceAccounts.list", on=_parent)
+def list_(call: Call) -> Mapping[str, Any]:
+    prefix = _parent(call) + "/"
+    return {"accounts": [a for n, a in call.cloud.table("iam.serviceAccount").items() if n.startswith(prefix)]}
+
+
+@service.method("iam.projects.serviceAccounts.patch", permission="iam.serviceAccounts.update", on=_name)
+def patch(call: Call) -> Mapping[str, Any]:
+    account = _account(call)
+    mask = [m for m in call.body.get("updateMask", "").split(",") if m]
+    if not mask or not set(mask) <= {"displayName", "description", "display_name"}:
+        raise invalid("updateMask must name displayName, description or both", ("updateMask", "unsupported"))
+    changes = call.body.get("serviceAccount", {})
+    for path in mask:
+        key = "displayName" if path == "display_name" else path
+        account[key] = changes.get(key, "")
+    return account
+
+
+@service.method("iam.projects.serviceAccounts.disable", permission="iam.serviceAccounts.disable", on=_name)
+def disable(call: Call) -> Mapping[str, Any]:
+    _account(call)["disabled"] = True
+    return {}
+
+
+@service.method("iam.projects.serviceAccounts.enable", permission="iam.serviceAccounts.enable", on=_name)
+def enable(call: Call) -> Mapping[str, Any]:
+    _account(call)["disabled"] = False
+    return {}
+
+
+@service.method("iam.projects.serviceAccounts.delete", permission="iam.serviceAccounts.delete", on=_name)
+def delete(call: Call) -> Mapping[str, Any]:
+    name = _account(call)["name"]
+    del call.cloud.table("iam.serviceAccount")[name]
+    call.cloud.policies.drop(name)
+    return {}
+
+
+@service.method("iam.projects.serviceAccounts.getIamPolicy", permission="iam.serviceAccounts.getIamPolicy", on=_name)
+def get_iam_policy(call: Call) -> Mapping[str, Any]:
+    return call.cloud.policies.get(_account(call)["name"])
+
+
+@service.method("iam.projects.serviceAccounts.setIamPolicy", permission="iam.serviceAccounts.setIamPolicy", on=_name)
+def set_iam_policy(call: Call) -> Mapping[str, Any]:
+    return call.cloud.policies.set(_account(call)["name"], call.body.get("policy", {}))
+
+
+def require_act_as(call: Call, email: str) -> None:
+    """Refuses a caller that may not run work as the service account, or an account that does not exist.
+
+    Raises:
+        ApiError: PERMISSION_DENIED or FAILED_PRECONDITION, as Cloud Run answers.
+    """
+    account = next((a for a in call.cloud.table("iam.serviceAccount").values() if a["email"] == email), None)
+    if account is None or not call.cloud.allowed(call.principal, "iam.serviceAccounts.actAs", account["name"]):
+        raise permission_denied(
+            f"Permission 'iam.serviceaccounts.actAs' denied on service account {email} (or it may not exist)."
+        )
+    if account.get("disabled"):
+        raise failed_precondition(f"Service account {email} is disabled.")

@@ -1,0 +1,120 @@
+"""Cloud Logging v2: entries.write and entries.list with the part of the query language that Cloud Run's users need.
+
+Understood: `path = "value"`, `!=`, `:` (contains), `>=`, `>`, `<=`, `<` on severity and timestamp, joined by AND or
+white space. Anything else is refused, never guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from mockgcp.errors import invalid
+from mockgcp.service import Call, Service
+
+service = Service("logging", host="logging.googleapis.com")
+
+SEVERITIES = ("DEFAULT", "DEBUG", "INFO", "NOTICE", "WARNING", "ERROR", "CRITICAL", "ALERT", "EMERGENCY")
+_TERM = re.compile(
+    r'\s*(?:AND\s+)?(?P<path>[A-Za-z_][\w]*(?:\.(?:[\w]+|"[^"]*"))*)\s*(?P<op>>=|<=|!=|=|:|>|<)\s*'
+    r'(?P<value>"(?:[^"\\]|\\.)*"|[\w.:/%-]+)\s*'
+)
+_PAGE_MAX = 1000
+
+
+def _writer(call: Call) -> str:
+    names = {entry.get("logName", call.body.get("logName", "")) for entry in call.body.get("entries", [])}
+    parents = {"/".join(name.split("/")[:2]) for name in names}
+    if len(parents) != 1 or not next(iter(parents)).startswith("projects/"):
+        raise invalid(f"entries.write takes the entries of one project, got {sorted(parents)}", ("entries.logName", ""))
+    return call.cloud.project(parents.pop().split("/")[1]).name
+
+
+def _reader(call: Call) -> str:
+    parents = call.body.get("resourceNames", [])
+    if len(parents) != 1:
+        raise invalid("mockgcp reads the log of one project at a time", ("resourceNames", "size"))
+    return call.cloud.project(parents[0].split("/")[1]).name
+
+
+@service.method("logging.entries.write", permission="logging.logEntries.create", on=_writer)
+def write(call: Call) -> Mapping[str, Any]:
+    log = call.cloud.table("logging.entry")
+    shared = {key: call.body[key] for key in ("logName", "resource", "labels") if key in call.body}
+    for entry in call.body.get("entries", []):
+        now = call.cloud.clock.timestamp()
+        stored = {"timestamp": now, "severity": "DEFAULT", **shared, **entry}
+        stored["labels"] = {**shared.get("labels", {}), **entry.get("labels", {})}
+        stored["receiveTimestamp"], stored["insertId"] = now, f"{len(log):012x}"
+        log[stored["insertId"]] = stored
+    return {}
+
+
+@service.method("logging.entries.list", permission="logging.logEntries.list", on=_reader)
+def list_(call: Call) -> Mapping[str, Any]:
+    prefix, keep = _reader(call) + "/", parse_filter(call.body.get("filter", ""))
+    found = [e for e in call.cloud.table("logging.entry").values() if e["logName"].startswith(prefix) and keep(e)]
+    found.sort(key=lambda entry: (entry["timestamp"], entry["insertId"]))
+    if call.body.get("orderBy") == "timestamp desc":
+        found.reverse()
+    size = min(int(call.body.get("pageSize") or 50), _PAGE_MAX)
+    start = int(call.body.get("pageToken") or 0)
+    more = {"nextPageToken": str(start + size)} if start + size < len(found) else {}
+    return {"entries": found[start : start + size], **more}
+
+
+Predicate = Callable[[Mapping[str, Any]], bool]
+
+
+def parse_filter(text: str) -> Predicate:
+    """The predicate a filter stands for.
+
+    Raises:
+        ApiError: INVALID_ARGUMENT at the first thing that is not understood.
+    """
+    terms: list[Predicate] = []
+    at = 0
+    while at < len(text.rstrip()):
+        match = _TERM.match(text, at)
+        if match is None:
+            raise invalid(f"Unparseable filter: mockgcp does not understand it from {text[at:at + 40]!r} on", ("filter", ""))
+        value = match["value"]
+        value = re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value
+        terms.append(_term(match["path"], match["op"], value))
+        at = match.end()
+    return lambda entry: all(term(entry) for term in terms)
+
+
+def _term(path: str, op: str, value: str) -> Predicate:
+    keys = [key.strip('"') for key in re.findall(r'"[^"]*"|[^.]+', path)]
+    rank = SEVERITIES.index if keys == ["severity"] else str
+    if keys == ["severity"] and value not in SEVERITIES:
+        raise invalid(f"Unparseable filter: unknown severity {value!r}", ("filter", ""))
+
+    def holds(entry: Mapping[str, Any]) -> bool:
+        found = [str(v).lower() if isinstance(v, bool) else v for v in _values(entry, keys)]
+        if op == ":":
+            return any(value.lower() in str(v).lower() for v in found)
+        if op == "!=":
+            return all(str(v) != value for v in found)
+        return any(_compare(op, rank(str(v)), rank(value)) for v in found)
+
+    return holds
+
+
+def _compare(op: str, left: Any, right: Any) -> bool:
+    if op == "=":
+        return bool(left == right)
+    return bool({">": left > right, "<": left < right, ">=": left >= right, "<=": left <= right}[op])
+
+
+def _values(node: Any, keys: list[str]) -> Iterator[Any]:
+    if isinstance(node, list):
+        for item in node:
+            yield from _values(item, keys)
+    elif not keys:
+        if node is not None:
+            yield node
+    elif isinstance(node, Mapping) and keys[0] in node:
+        yield from _values(node[keys[0]], keys[1:])

@@ -1,0 +1,259 @@
+"""Cloud Run Admin v2: jobs. Their executions and tasks are in run_executions.py, the processes in planes/cloud_run.py.
+
+The platform's limits come from infra/catalog; the defaults filled in here are what makes a second `up` quiet.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from infra import catalog
+from mockgcp.errors import ApiError, already_exists, invalid, not_found
+from mockgcp.operations import Operation
+from mockgcp.service import Call, Service
+from mockgcp.services import iam
+
+service = Service("run", host="run.googleapis.com")
+
+GPU = "nvidia.com/gpu"
+
+
+def job_name(call: Call) -> str:
+    """The full name of the job a call is about, with the project's id where a number was given."""
+    name: str = call.params.get("name") or call.params["resource"]
+    return canonical(call, "/".join(name.split("/")[:6]))
+
+
+def canonical(call: Call, name: str) -> str:
+    parts = name.split("/")
+    return "/".join([parts[0], call.cloud.project(parts[1]).id, *parts[2:]])
+
+
+def parent(call: Call) -> str:
+    return canonical(call, call.params["parent"])
+
+
+def job(call: Call) -> dict[str, Any]:
+    """The stored job.
+
+    Raises:
+        ApiError: NOT_FOUND.
+    """
+    found = call.cloud.table("run.job").get(job_name(call))
+    if found is None:
+        raise not_found(f"Resource '{job_name(call).split('/')[-1]}' of kind 'JOB' in region '{region(call)}' in "
+                        f"project '{job_name(call).split('/')[1]}' does not exist.")
+    return found
+
+
+def region(call: Call) -> str:
+    name: str = call.params.get("name") or call.params.get("parent") or call.params["resource"]
+    return name.split("/")[3]
+
+
+def condition(call: Call, kind: str, state: str, **fields: str) -> dict[str, Any]:
+    return {"type": kind, "state": state, "lastTransitionTime": call.cloud.clock.timestamp(), **fields}
+
+
+# -- rules ---------------------------------------------------------------------------------------------------------
+
+
+def _check_create(call: Call) -> None:
+    job_id, limits = call.params.get("jobId", ""), catalog.cloud_run()
+    if not re.fullmatch(limits.job_name_pattern, job_id) or len(job_id) > limits.job_name_max:
+        raise invalid(
+            f"job_id {job_id!r} must match {limits.job_name_pattern} and have at most {limits.job_name_max} characters, "
+            "so that its name and an execution's token stay under 63.",
+            ("jobId", "malformed"),
+        )
+    check_template(call, call.body.get("template", {}))
+
+
+def check_template(call: Call, execution: Mapping[str, Any]) -> None:
+    """What the API refuses about a job's template.
+
+    Raises:
+        ApiError: INVALID_ARGUMENT with every violation in one message.
+    """
+    if not call.cloud.universe.cloud_run:
+        raise ApiError("UNIMPLEMENTED", f"the universe {call.cloud.universe.domain} has no Cloud Run")
+    task = execution.get("template", {})
+    containers = task.get("containers", [])
+    if len(containers) != 1 or not containers[0].get("image"):
+        raise invalid("Violation in Job.template.template.containers: exactly one container with an image is required.",
+                      ("template.template.containers", "required"))
+    container, violations = containers[0], []
+    limits = container.get("resources", {}).get("limits", {})
+    accelerator = task.get("nodeSelector", {}).get("accelerator")
+    gpus = limits.get(GPU)
+    if (gpus is None) != (accelerator is None):
+        violations.append(("template.template", f"{GPU} in the limits and nodeSelector.accelerator go together"))
+    try:
+        problems = catalog.gpu_job_problems(
+            cpu=catalog.parse_cpu(limits.get("cpu", "1")),
+            memory_gib=catalog.parse_memory_gib(limits.get("memory", "512Mi")),
+            accelerator=accelerator,
+            gpu_count=int(gpus or 0),
+            timeout_s=catalog.parse_duration_s(task["timeout"]) if "timeout" in task else None,
+            max_retries=task.get("maxRetries"),
+            universe=call.cloud.universe,
+        )
+    except ValueError as error:
+        raise invalid(f"Violation in Job.template.template: {error}") from error
+    violations += [(f"template.template.{_FIELDS[p.field]}", p.message) for p in problems]
+    volumes = {volume["name"] for volume in task.get("volumes", [])}
+    for mount in container.get("volumeMounts", []):
+        if mount.get("name") not in volumes:
+            violations.append(("template.template.containers[0].volumeMounts", f"no volume {mount.get('name')!r}"))
+        if not str(mount.get("mountPath", "")).startswith("/"):
+            violations.append(("template.template.containers[0].volumeMounts.mountPath", "must be absolute"))
+    for env in container.get("env", []):
+        if re.match(r"(CLOUD_RUN_|X_GOOGLE_)|PORT$", env.get("name", "")):
+            violations.append(("template.template.containers[0].env", f"{env['name']} is reserved by Cloud Run"))
+        if "valueSource" in env:
+            raise ApiError("UNIMPLEMENTED", f"env {env['name']}: mockgcp has no Secret Manager, so no valueSource yet")
+    if violations:
+        raise invalid("; ".join(f"Violation in Job.{path}: {message}" for path, message in violations), *violations)
+
+
+_FIELDS = {
+    "cpu": "containers[0].resources.limits.cpu",
+    "memory_gib": "containers[0].resources.limits.memory",
+    "accelerator": "nodeSelector.accelerator",
+    "gpu_count": f"containers[0].resources.limits[{GPU}]",
+    "timeout_s": "timeout",
+    "max_retries": "maxRetries",
+}
+
+
+def _with_defaults(call: Call, body: Mapping[str, Any], project_number: int) -> dict[str, Any]:
+    """The body as the server stores it: defaults filled in, nothing the caller sent changed."""
+    result, limits = copy.deepcopy(dict(body)), catalog.cloud_run()
+    execution = result["template"]
+    execution.setdefault("taskCount", 1)
+    execution.setdefault("parallelism", execution["taskCount"])
+    task = execution["template"]
+    task.setdefault("timeout", f"{limits.task_timeout_default_s:g}s")
+    task.setdefault("maxRetries", limits.max_retries_default)
+    task.setdefault("executionEnvironment", "EXECUTION_ENVIRONMENT_GEN2")
+    task.setdefault("serviceAccount", f"{project_number}-compute@developer.gserviceaccount.com")
+    resources = task["containers"][0].setdefault("resources", {})
+    resources["limits"] = {"cpu": "1000m", "memory": "512Mi", **resources.get("limits", {})}
+    result.setdefault("launchStage", "GA")
+    return result
+
+
+# -- jobs ----------------------------------------------------------------------------------------------------------
+
+
+@service.method("run.projects.locations.jobs.create", permission="run.jobs.create", on=parent, rules=_check_create)
+def create(call: Call) -> Operation | Mapping[str, Any]:
+    project = call.cloud.project(parent(call).split("/")[1])
+    name = f"{parent(call)}/jobs/{call.params['jobId']}"
+    stored = _with_defaults(call, call.body, project.number)
+    iam.require_act_as(call, stored["template"]["template"]["serviceAccount"])
+    if name in call.cloud.table("run.job"):
+        raise already_exists(f"Resource '{call.params['jobId']}' already exists.")
+    now = call.cloud.clock.timestamp()
+    stored.update(
+        name=name,
+        uid=call.cloud.uid(),
+        generation="1",
+        createTime=now,
+        updateTime=now,
+        creator=call.principal.partition(":")[2],
+        lastModifier=call.principal.partition(":")[2],
+        executionCount=0,
+        etag=f'"{call.cloud.uid()}"',
+    )
+    return _reconcile(call, name, stored)
+
+
+@service.method("run.projects.locations.jobs.patch", permission="run.jobs.update", on=job_name,
+                rules=lambda call: check_template(call, call.body.get("template", {})))
+def patch(call: Call) -> Operation | Mapping[str, Any]:
+    old, name = job(call), job_name(call)
+    project = call.cloud.project(name.split("/")[1])
+    stored = _with_defaults(call, call.body, project.number)
+    iam.require_act_as(call, stored["template"]["template"]["serviceAccount"])
+    kept = ("name", "uid", "createTime", "creator", "executionCount", "latestCreatedExecution")
+    stored.update({key: old[key] for key in kept if key in old})
+    stored.update(
+        generation=str(int(old["generation"]) + 1),
+        updateTime=call.cloud.clock.timestamp(),
+        lastModifier=call.principal.partition(":")[2],
+        etag=f'"{call.cloud.uid()}"',
+    )
+    return _reconcile(call, name, stored)
+
+
+def _reconcile(call: Call, name: str, stored: dict[str, Any]) -> Operation:
+    stored["reconciling"] = True
+    stored["terminalCondition"] = condition(call, "Ready", "CONDITION_RECONCILING")
+    call.cloud.table("run.job")[name] = stored
+
+    def ready() -> Mapping[str, Any]:
+        stored["reconciling"] = False
+        stored["observedGeneration"] = stored["generation"]
+        stored["terminalCondition"] = condition(call, "Ready", "CONDITION_SUCCEEDED")
+        return copy.deepcopy(stored)
+
+    return call.cloud.operations.run(operation(call, name), (call.duration_s, ready))
+
+
+def operation(call: Call, name: str) -> Operation:
+    """A fresh operation in the location of resource `name`."""
+    location = "/".join(name.split("/")[:4])
+    return Operation(f"{location}/operations/{call.cloud.uid()}", {"name": name})
+
+
+@service.method("run.projects.locations.jobs.get", permission="run.jobs.get", on=job_name)
+def get(call: Call) -> Mapping[str, Any]:
+    return job(call)
+
+
+@service.method("run.projects.locations.jobs.list", permission="run.jobs.list", on=parent)
+def list_(call: Call) -> Mapping[str, Any]:
+    prefix = f"{parent(call)}/jobs/"
+    return {"jobs": [j for name, j in sorted(call.cloud.table("run.job").items()) if name.startswith(prefix)]}
+
+
+@service.method("run.projects.locations.jobs.delete", permission="run.jobs.delete", on=job_name)
+def delete(call: Call) -> Operation:
+    name, stored = job_name(call), job(call)
+
+    def gone() -> Mapping[str, Any]:
+        call.cloud.table("run.job").pop(name, None)
+        for kind in ("run.execution", "run.task"):
+            table = call.cloud.table(kind)
+            for key in [k for k in table if k.startswith(f"{name}/")]:
+                del table[key]
+        call.cloud.policies.drop(name)
+        return stored
+
+    return call.cloud.operations.run(operation(call, name), (call.duration_s, gone))
+
+
+@service.method("run.projects.locations.jobs.getIamPolicy", permission="run.jobs.getIamPolicy", on=job_name)
+def get_iam_policy(call: Call) -> Mapping[str, Any]:
+    return call.cloud.policies.get(job(call)["name"])
+
+
+@service.method("run.projects.locations.jobs.setIamPolicy", permission="run.jobs.setIamPolicy", on=job_name)
+def set_iam_policy(call: Call) -> Mapping[str, Any]:
+    return call.cloud.policies.set(job(call)["name"], call.body.get("policy", {}))
+
+
+@service.method(
+    "run.projects.locations.operations.get",
+    permission="run.operations.get",
+    on=lambda call: canonical(call, call.params["name"]),
+)
+def get_operation(call: Call) -> Mapping[str, Any]:
+    found = call.cloud.operations.get(call.params["name"])
+    if found is None:
+        raise not_found(f"Operation {call.params['name']} does not exist.")
+    return found.to_dict()

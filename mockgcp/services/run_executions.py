@@ -1,0 +1,293 @@
+"""Cloud Run Admin v2: executions, their tasks, and what the plane that runs them reports.
+
+The service owns the state and the retry rule; a plane owns the processes and says only that an attempt started or ended.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from mockgcp.errors import ApiError, failed_precondition, invalid, not_found
+from mockgcp.operations import Operation
+from mockgcp.service import Call, Service
+from mockgcp.services.run import canonical, check_template, condition, job, job_name, operation, parent, service
+
+reports = Service("mockgcp", host=None)
+
+_TOKEN = "bcdfghjklmnpqrstvwxz2456789"
+_JOB_FIELDS = ("launchStage", "client", "clientVersion")
+
+
+def _execution_name(call: Call) -> str:
+    return canonical(call, "/".join(call.params["name"].split("/")[:8]))
+
+
+def _execution(call: Call) -> dict[str, Any]:
+    found = call.cloud.table("run.execution").get(_execution_name(call))
+    if found is None:
+        raise not_found(f"Execution {_execution_name(call)} does not exist.")
+    return found
+
+
+def _tasks(call: Call, execution_name: str) -> list[dict[str, Any]]:
+    prefix = f"{execution_name}/tasks/"
+    return [task for name, task in call.cloud.table("run.task").items() if name.startswith(prefix)]
+
+
+def _completed(resource: Mapping[str, Any]) -> bool:
+    return "completionTime" in resource
+
+
+# -- start ---------------------------------------------------------------------------------------------------------
+
+
+def _overridden(call: Call, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The job's template with the run request's overrides applied."""
+    template: dict[str, Any] = copy.deepcopy(dict(stored["template"]))
+    overrides = (call.body or {}).get("overrides", {})
+    if "taskCount" in overrides:
+        template["taskCount"] = overrides["taskCount"]
+    if "timeout" in overrides:
+        template["template"]["timeout"] = overrides["timeout"]
+    container = template["template"]["containers"][0]
+    for change in overrides.get("containerOverrides", []):
+        if change.get("clearArgs"):
+            container["args"] = []
+        if "args" in change:
+            container["args"] = change["args"]
+        env = {item["name"]: item for item in [*container.get("env", []), *change.get("env", [])]}
+        container["env"] = list(env.values())
+    return template
+
+
+def _check_run(call: Call) -> None:
+    stored = job(call)
+    if stored["reconciling"]:
+        raise failed_precondition(f"Job {stored['name'].split('/')[-1]} is not ready yet.")
+    check_template(call, _overridden(call, stored))
+
+
+@service.method("run.projects.locations.jobs.run", permission="run.jobs.run", on=job_name, rules=_check_run)
+def run(call: Call) -> Operation:
+    stored, template = job(call), _overridden(call, job(call))
+    token = "".join(call.cloud.random.choices(_TOKEN, k=5))
+    short = f"{stored['name'].split('/')[-1]}-{token}"
+    name, now = f"{stored['name']}/executions/{short}", call.cloud.clock.timestamp()
+    execution: dict[str, Any] = {
+        "name": name,
+        "uid": call.cloud.uid(),
+        "job": stored["name"].split("/")[-1],
+        "createTime": now,
+        "creator": call.principal.partition(":")[2],
+        "generation": "1",
+        "taskCount": template["taskCount"],
+        "parallelism": template["parallelism"],
+        "template": template["template"],
+        "labels": template.get("labels", {}),
+        "reconciling": True,
+        "conditions": [condition(call, "Completed", "CONDITION_PENDING")],
+        **{key: stored[key] for key in _JOB_FIELDS if key in stored},
+    }
+    call.cloud.table("run.execution")[name] = execution
+    task = template["template"]
+    for index in range(template["taskCount"]):
+        task_name = f"{name}/tasks/{short}-task{index}"
+        call.cloud.table("run.task")[task_name] = {
+            **{key: task[key] for key in task if key != "vpcAccess"},
+            "name": task_name,
+            "uid": call.cloud.uid(),
+            "job": execution["job"],
+            "execution": short,
+            "index": index,
+            "retried": 0,
+            "createTime": now,
+            "scheduledTime": now,
+            "conditions": [condition(call, "Completed", "CONDITION_PENDING")],
+        }
+    _count(call, execution)
+    stored["executionCount"] += 1
+    stored["latestCreatedExecution"] = {
+        "name": short,
+        "createTime": now,
+        "completionStatus": "EXECUTION_PENDING",
+    }
+    started = operation(call, name)
+    execution["_operation"] = started.name
+    return call.cloud.operations.add(started)
+
+
+# -- read ----------------------------------------------------------------------------------------------------------
+
+
+def _shown(resource: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in resource.items() if not key.startswith("_")}
+
+
+@service.method("run.projects.locations.jobs.executions.get", permission="run.executions.get", on=_execution_name)
+def get(call: Call) -> Mapping[str, Any]:
+    return _shown(_execution(call))
+
+
+@service.method("run.projects.locations.jobs.executions.list", permission="run.executions.list", on=parent)
+def list_(call: Call) -> Mapping[str, Any]:
+    prefix = f"{parent(call)}/executions/"
+    found = [e for name, e in call.cloud.table("run.execution").items() if name.startswith(prefix)]
+    return {"executions": [_shown(e) for e in reversed(found)]}
+
+
+@service.method("run.projects.locations.jobs.executions.tasks.get", permission="run.tasks.get",
+                on=lambda call: canonical(call, call.params["name"]))
+def get_task(call: Call) -> Mapping[str, Any]:
+    task = call.cloud.table("run.task").get(canonical(call, call.params["name"]))
+    if task is None:
+        raise not_found(f"Task {call.params['name']} does not exist.")
+    return _shown(task)
+
+
+@service.method("run.projects.locations.jobs.executions.tasks.list", permission="run.tasks.list", on=parent)
+def list_tasks(call: Call) -> Mapping[str, Any]:
+    return {"tasks": [_shown(task) for task in _tasks(call, parent(call))]}
+
+
+# -- end -----------------------------------------------------------------------------------------------------------
+
+
+@service.method("run.projects.locations.jobs.executions.cancel", permission="run.executions.cancel", on=_execution_name)
+def cancel(call: Call) -> Operation:
+    execution = _execution(call)
+    if _completed(execution):
+        raise failed_precondition(f"Execution {execution['name'].split('/')[-1]} is complete; it cannot be cancelled.")
+    execution["_cancelled"] = True
+    execution["conditions"] = [condition(call, "Completed", "CONDITION_RECONCILING", executionReason="CANCELLING")]
+    for task in _tasks(call, execution["name"]):
+        if "startTime" not in task:
+            _end(call, task, "CONDITION_FAILED", "The task was cancelled before it started.")
+    _count(call, execution)
+    _settle(call, execution)
+    done = operation(call, execution["name"])
+    return call.cloud.operations.run(done, (call.duration_s, lambda: _shown(execution)))
+
+
+@service.method("run.projects.locations.jobs.executions.delete", permission="run.executions.delete", on=_execution_name)
+def delete(call: Call) -> Operation:
+    execution, name = _execution(call), _execution_name(call)
+    if not _completed(execution):
+        raise failed_precondition(f"Execution {name.split('/')[-1]} is running; cancel it first.")
+
+    def gone() -> Mapping[str, Any]:
+        del call.cloud.table("run.execution")[name]
+        for task in _tasks(call, name):
+            del call.cloud.table("run.task")[task["name"]]
+        return _shown(execution)
+
+    return call.cloud.operations.run(operation(call, name), (call.duration_s, gone))
+
+
+# -- what the plane reports ----------------------------------------------------------------------------------------
+
+
+@reports.method("mockgcp.run.executions.list", on=lambda call: "")
+def list_active(call: Call) -> Mapping[str, Any]:
+    active = [e for e in call.cloud.table("run.execution").values() if not _completed(e)]
+    return {"executions": [_shown(e) for e in active]}
+
+
+@reports.method("mockgcp.run.tasks.report", on=lambda call: call.params["name"])
+def report(call: Call) -> Mapping[str, Any]:
+    task = call.cloud.table("run.task").get(call.params["name"])
+    execution = call.cloud.table("run.execution").get(_execution_name(call))
+    if task is None or execution is None:
+        return {"next": "DONE"}
+    if _completed(task):
+        raise invalid(f"task {task['name']} is complete; nothing more can be reported of it")
+    event, body = call.body.get("event"), call.body
+    if event == "STARTED":
+        now = call.cloud.clock.timestamp()
+        task.setdefault("startTime", now)
+        task["retried"] = body.get("attempt", 0)
+        task["conditions"] = [condition(call, "Completed", "CONDITION_RECONCILING")]
+        if "startTime" not in execution:
+            execution["startTime"] = now
+            _latest(call, execution, "EXECUTION_RUNNING")
+        order = "WAIT"
+    else:
+        order = _attempt_ended(call, execution, task, started=event == "ENDED")
+    _count(call, execution)
+    _settle(call, execution)
+    return {"next": order}
+
+
+def _attempt_ended(call: Call, execution: Mapping[str, Any], task: dict[str, Any], *, started: bool) -> str:
+    body = call.body
+    result = {key: body[key] for key in ("exitCode", "termSignal") if key in body}
+    worked = started and result.get("exitCode") == 0 and "termSignal" not in result
+    message = body.get("message", "")
+    task["lastAttemptResult"] = {**result, "status": {"code": 0} if worked else {"code": 2, "message": message}}
+    if worked:
+        _end(call, task, "CONDITION_SUCCEEDED", "")
+        return "DONE"
+    if execution.get("_cancelled") or body.get("attempt", 0) >= task["maxRetries"]:
+        _end(call, task, "CONDITION_FAILED", message)
+        return "DONE"
+    task["conditions"] = [condition(call, "Retry", "CONDITION_RECONCILING", reason="IMMEDIATE_RETRY", message=message)]
+    return "RETRY"
+
+
+def _end(call: Call, task: dict[str, Any], state: str, message: str) -> None:
+    task["completionTime"] = call.cloud.clock.timestamp()
+    task["conditions"] = [condition(call, "Completed", state, **({"message": message} if message else {}))]
+
+
+def _count(call: Call, execution: dict[str, Any]) -> None:
+    tasks = _tasks(call, execution["name"])
+    states = [task["conditions"][0]["state"] for task in tasks]
+    failed = states.count("CONDITION_FAILED")
+    execution.update(
+        succeededCount=states.count("CONDITION_SUCCEEDED"),
+        failedCount=0 if execution.get("_cancelled") else failed,
+        cancelledCount=failed if execution.get("_cancelled") else 0,
+        runningCount=sum("startTime" in task and not _completed(task) for task in tasks),
+        retriedCount=sum(task["retried"] for task in tasks),
+    )
+
+
+def _settle(call: Call, execution: dict[str, Any]) -> None:
+    """Completes the execution, and the operation that started it, once every task is."""
+    tasks = _tasks(call, execution["name"])
+    if _completed(execution) or not all(_completed(task) for task in tasks):
+        return
+    execution["completionTime"] = call.cloud.clock.timestamp()
+    execution["reconciling"] = False
+    started = call.cloud.operations.get(execution["_operation"])
+    failed = [task for task in tasks if task["conditions"][0]["state"] == "CONDITION_FAILED"]
+    if not failed:
+        execution["conditions"] = [condition(call, "Completed", "CONDITION_SUCCEEDED")]
+        _latest(call, execution, "EXECUTION_SUCCEEDED")
+        if started is not None:
+            started.finish(_shown(execution))
+        return
+    cancelled = bool(execution.get("_cancelled"))
+    first = failed[0]
+    message = (
+        "The execution was cancelled."
+        if cancelled
+        else f"Task {first['name'].split('/')[-1]} failed with message: {first['conditions'][0].get('message', '')}"
+    )
+    reason = "CANCELLED" if cancelled else "NON_ZERO_EXIT_CODE"
+    execution["conditions"] = [
+        condition(call, "Completed", "CONDITION_FAILED", executionReason=reason, message=message)
+    ]
+    _latest(call, execution, "EXECUTION_CANCELLED" if cancelled else "EXECUTION_FAILED")
+    if started is not None:
+        started.fail(ApiError("CANCELLED" if cancelled else "ABORTED", message))
+
+
+def _latest(call: Call, execution: Mapping[str, Any], status: str) -> None:
+    stored = call.cloud.table("run.job").get(execution["name"].partition("/executions/")[0])
+    latest = (stored or {}).get("latestCreatedExecution", {})
+    if latest.get("name") == execution["name"].split("/")[-1]:
+        latest["completionStatus"] = status
+        if "completionTime" in execution:
+            latest["completionTime"] = execution["completionTime"]

@@ -1,0 +1,265 @@
+"""Cloud Storage v1: buckets in one global namespace, their IAM policies, and objects as files in a folder.
+
+A bucket's folder is what a Cloud Run volume mounts, so whatever a task writes is an object here at once.
+Deliberately not done: ACLs, versioning, holds and retention, resumable uploads (the planes write through the mount).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from infra import catalog
+from mockgcp.errors import already_exists, failed_precondition, invalid, not_found
+from mockgcp.service import Call, Service
+
+service = Service("storage", host="storage.googleapis.com")
+
+_LIFECYCLE_ACTIONS = ("Delete", "SetStorageClass", "AbortIncompleteMultipartUpload")
+
+
+def _project(call: Call) -> str:
+    return call.cloud.project(call.params["project"]).name
+
+
+def _bucket_name(call: Call) -> str:
+    return f"projects/_/buckets/{call.params['bucket']}"
+
+
+def _bucket(call: Call) -> dict[str, Any]:
+    bucket = call.cloud.table("storage.bucket").get(call.params["bucket"])
+    if bucket is None:
+        raise not_found("The specified bucket does not exist.")
+    return bucket
+
+
+def folder(state_dir: Path, bucket: str) -> Path:
+    """Where a bucket's objects lie."""
+    return state_dir / "buckets" / bucket
+
+
+def _check_bucket(call: Call) -> None:
+    limits, body = catalog.storage(), call.body
+    name = body.get("name", call.params.get("bucket", ""))
+    if not re.fullmatch(limits.bucket_name_pattern, name):
+        raise invalid(f"Invalid bucket name: '{name}'", ("name", "malformed"))
+    if storage_class := body.get("storageClass"):
+        _one_of("storageClass", storage_class, limits.storage_classes)
+    iam = body.get("iamConfiguration", {})
+    if prevention := iam.get("publicAccessPrevention"):
+        _one_of("iamConfiguration.publicAccessPrevention", prevention, ("enforced", "inherited"))
+    hierarchical = body.get("hierarchicalNamespace", {}).get("enabled", False)
+    if hierarchical and not iam.get("uniformBucketLevelAccess", {}).get("enabled", False):
+        raise invalid("Hierarchical namespace requires uniform bucket-level access to be enabled.")
+    if hierarchical and body.get("versioning", {}).get("enabled", False):
+        raise invalid("Hierarchical namespace does not support object versioning.")
+    retention = int(body.get("softDeletePolicy", {}).get("retentionDurationSeconds", limits.soft_delete_default_s))
+    if retention != 0 and not limits.soft_delete_min_s <= retention <= limits.soft_delete_max_s:
+        raise invalid(
+            f"Soft delete retention is 0 (off) or {limits.soft_delete_min_s} to {limits.soft_delete_max_s} seconds, "
+            f"got {retention}.",
+            ("softDeletePolicy.retentionDurationSeconds", "out of range"),
+        )
+    for rule in body.get("lifecycle", {}).get("rule", []):
+        _one_of("lifecycle.rule.action.type", rule.get("action", {}).get("type", ""), _LIFECYCLE_ACTIONS)
+
+
+def _one_of(path: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise invalid(f"Invalid argument: {path} is {value!r}, expected one of {', '.join(allowed)}.", (path, "value"))
+
+
+@service.method("storage.buckets.insert", permission="storage.buckets.create", on=_project, rules=_check_bucket)
+def insert(call: Call) -> Mapping[str, Any]:
+    project = call.cloud.project(call.params["project"])
+    buckets, name = call.cloud.table("storage.bucket"), call.body["name"]
+    if existing := buckets.get(name):
+        if existing["projectNumber"] == str(project.number):
+            raise already_exists(
+                "Your previous request to create the named bucket succeeded and you already own it."
+            )
+        raise already_exists(
+            "The requested bucket name is not available. The bucket namespace is shared by all users of the system. "
+            "Please select a different name and try again."
+        )
+    now = call.cloud.clock.timestamp()
+    iam = call.body.get("iamConfiguration", {})
+    buckets[name] = {
+        "storageClass": "STANDARD",
+        "softDeletePolicy": {"retentionDurationSeconds": str(catalog.storage().soft_delete_default_s)},
+        **call.body,
+        # Names and locations come back in the server's own spelling.
+        "location": call.body.get("location", "US").upper(),
+        "locationType": "region" if "-" in call.body.get("location", "US") else "multi-region",
+        "iamConfiguration": {
+            "publicAccessPrevention": iam.get("publicAccessPrevention", "inherited"),
+            "uniformBucketLevelAccess": {"enabled": False, **iam.get("uniformBucketLevelAccess", {})},
+        },
+        "id": name,
+        "kind": "storage#bucket",
+        "projectNumber": str(project.number),
+        "selfLink": f"https://www.{call.cloud.universe.domain}/storage/v1/b/{name}",
+        "timeCreated": now,
+        "updated": now,
+        "metageneration": "1",
+        "etag": "CAE=",
+    }
+    folder(call.cloud.state_dir, name).mkdir(parents=True, exist_ok=True)
+    call.cloud.policies.set(
+        f"projects/_/buckets/{name}",
+        {
+            "bindings": [
+                {
+                    "role": "roles/storage.legacyBucketOwner",
+                    "members": [f"projectEditor:{project.id}", f"projectOwner:{project.id}"],
+                },
+                {"role": "roles/storage.legacyBucketReader", "members": [f"projectViewer:{project.id}"]},
+            ]
+        },
+    )
+    return buckets[name]
+
+
+@service.method("storage.buckets.get", permission="storage.buckets.get", on=_bucket_name)
+def get(call: Call) -> Mapping[str, Any]:
+    return _bucket(call)
+
+
+@service.method("storage.buckets.list", permission="storage.buckets.list", on=_project)
+def list_(call: Call) -> Mapping[str, Any]:
+    number = str(call.cloud.project(call.params["project"]).number)
+    prefix = call.params.get("prefix", "")
+    found = [b for n, b in sorted(call.cloud.table("storage.bucket").items()) if n.startswith(prefix)]
+    return {"kind": "storage#buckets", "items": [b for b in found if b["projectNumber"] == number]}
+
+
+def _check_patch(call: Call) -> None:
+    bucket = _bucket(call)
+    for key in catalog.storage().immutable_fields:
+        sent = call.body.get(key)
+        same = str(sent).upper() == str(bucket.get(key)).upper() if isinstance(sent, str) else sent == bucket.get(key)
+        if sent is not None and not same:
+            raise invalid(f"{key} of a bucket cannot change once it is made.", (key, "immutable"))
+    _check_bucket(Call(call.cloud, call.method, call.params, {**bucket, **call.body}, call.principal))
+
+
+@service.method("storage.buckets.patch", permission="storage.buckets.update", on=_bucket_name, rules=_check_patch)
+def patch(call: Call) -> Mapping[str, Any]:
+    bucket = _bucket(call)
+    for key, value in call.body.items():
+        if key in catalog.storage().immutable_fields:
+            continue
+        merges = key == "iamConfiguration"
+        bucket[key] = {**bucket[key], **value} if merges else value
+    bucket["metageneration"] = str(int(bucket["metageneration"]) + 1)
+    bucket["updated"] = call.cloud.clock.timestamp()
+    return bucket
+
+
+@service.method("storage.buckets.delete", permission="storage.buckets.delete", on=_bucket_name)
+def delete(call: Call) -> Mapping[str, Any]:
+    name = _bucket(call)["name"]
+    if next(_files(folder(call.cloud.state_dir, name)), None) is not None:
+        # The API's status is 409 with reason `conflict`.
+        raise already_exists("The bucket you tried to delete is not empty.")
+    _remove_empty(folder(call.cloud.state_dir, name))
+    del call.cloud.table("storage.bucket")[name]
+    call.cloud.policies.drop(_bucket_name(call))
+    return {}
+
+
+@service.method("storage.buckets.getIamPolicy", permission="storage.buckets.getIamPolicy", on=_bucket_name)
+def get_iam_policy(call: Call) -> Mapping[str, Any]:
+    _bucket(call)
+    return {"kind": "storage#policy", **call.cloud.policies.get(_bucket_name(call))}
+
+
+@service.method("storage.buckets.setIamPolicy", permission="storage.buckets.setIamPolicy", on=_bucket_name)
+def set_iam_policy(call: Call) -> Mapping[str, Any]:
+    bucket = _bucket(call)
+    public = {m for b in call.body.get("bindings", []) for m in b.get("members", []) if m.startswith("all")}
+    if public and bucket["iamConfiguration"]["publicAccessPrevention"] == "enforced":
+        raise failed_precondition(
+            f"Public access prevention is enforced on bucket {bucket['name']}: it cannot be shared with "
+            f"{', '.join(sorted(public))}."
+        )
+    return {"kind": "storage#policy", **call.cloud.policies.set(_bucket_name(call), call.body)}
+
+
+@service.method("storage.buckets.testIamPermissions", on=_bucket_name)
+def test_iam_permissions(call: Call) -> Mapping[str, Any]:
+    _bucket(call)
+    asked = call.params["permissions"]
+    return {"permissions": [p for p in asked if call.cloud.allowed(call.principal, p, _bucket_name(call))]}
+
+
+def _files(root: Path) -> Iterator[Path]:
+    return (path for path in sorted(root.rglob("*")) if path.is_file())
+
+
+def _remove_empty(root: Path) -> None:
+    for path in sorted((p for p in root.rglob("*") if p.is_dir()), reverse=True):
+        path.rmdir()
+    root.rmdir()
+
+
+def _object(call: Call, path: Path) -> dict[str, Any]:
+    stat = path.stat()
+    name = path.relative_to(folder(call.cloud.state_dir, call.params["bucket"])).as_posix()
+    written = datetime.fromtimestamp(stat.st_mtime, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return {
+        "kind": "storage#object",
+        "id": f"{call.params['bucket']}/{name}/{stat.st_mtime_ns // 1000}",
+        "bucket": call.params["bucket"],
+        "name": name,
+        "size": str(stat.st_size),
+        "generation": str(stat.st_mtime_ns // 1000),
+        "metageneration": "1",
+        "timeCreated": written,
+        "updated": written,
+    }
+
+
+def _object_path(call: Call) -> Path:
+    _bucket(call)
+    root = folder(call.cloud.state_dir, call.params["bucket"]).resolve()
+    path = (root / call.params["object"]).resolve()
+    if root not in path.parents or not path.is_file():
+        raise not_found(f"No such object: {call.params['bucket']}/{call.params['object']}")
+    return path
+
+
+@service.method("storage.objects.list", permission="storage.objects.list", on=_bucket_name)
+def list_objects(call: Call) -> Mapping[str, Any]:
+    _bucket(call)
+    shown = [_object(call, path) for path in _files(folder(call.cloud.state_dir, call.params["bucket"]))]
+    prefix, delimiter = call.params.get("prefix", ""), call.params.get("delimiter", "")
+    items, prefixes = [], set()
+    for item in shown:
+        name = item["name"]
+        if not name.startswith(prefix):
+            continue
+        rest = name[len(prefix) :]
+        if delimiter and delimiter in rest:
+            prefixes.add(prefix + rest[: rest.index(delimiter) + 1])
+        else:
+            items.append(item)
+    return {"kind": "storage#objects", "items": items, "prefixes": sorted(prefixes)}
+
+
+@service.method("storage.objects.get", permission="storage.objects.get", on=_bucket_name)
+def get_object(call: Call) -> Mapping[str, Any]:
+    path = _object_path(call)
+    digest = hashlib.md5(path.read_bytes(), usedforsecurity=False)
+    return {**_object(call, path), "md5Hash": base64.b64encode(digest.digest()).decode()}
+
+
+@service.method("storage.objects.delete", permission="storage.objects.delete", on=_bucket_name)
+def delete_object(call: Call) -> Mapping[str, Any]:
+    _object_path(call).unlink()
+    return {}
