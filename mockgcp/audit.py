@@ -1,4 +1,4 @@
-"""The audit log: every call through the seam, who made it, on what, and how it ended. Evidence for reports and tests."""
+"""The audit log: every call through the seam, who made it, on what, and how it ended."""
 
 from __future__ import annotations
 
@@ -34,7 +34,5 @@ class AuditLog:
     def entries(self, method: str = "*", *, ok: bool | None = None) -> list[AuditEntry]:
         """The calls whose method id matches the shell pattern, oldest first; `ok` keeps the worked or the refused."""
         return [
-            e
-            for e in self._entries
-            if fnmatch.fnmatchcase(e.method, method) and (ok is None or (e.code < 400) == ok)
+            e for e in self._entries if fnmatch.fnmatchcase(e.method, method) and (ok is None or (e.code < 400) == ok)
         ]

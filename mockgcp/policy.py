@@ -42,7 +42,8 @@ class Policies:
         if policy.get("etag") not in (None, "", current["etag"]):
             raise ApiError(
                 "ABORTED",
-                "There were concurrent policy changes. Please retry the whole read-modify-write with exponential backoff.",
+                "There were concurrent policy changes. "
+                "Please retry the whole read-modify-write with exponential backoff.",
             )
         members: dict[str, set[str]] = {}
         for binding in policy.get("bindings", ()):

@@ -62,7 +62,7 @@ def params(method: Method, values: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in values.items():
         if name not in known:
             raise invalid(
-                f"Invalid JSON payload received. Unknown name \"{name}\": Cannot bind query parameter. "
+                f'Invalid JSON payload received. Unknown name "{name}": Cannot bind query parameter. '
                 f"Field '{name}' could not be found in request message of {method.id}.",
                 (name, "unknown parameter"),
             )
@@ -133,9 +133,8 @@ def _string(schema: Schema, value: Any, path: str) -> str:
                 f"Invalid value at '{path}' (enum), \"{value}\": expected one of {', '.join(enum)}",
                 (path, "unknown enum value"),
             )
-    elif check := _FORMATS.get(fmt):
-        if not check(value):
-            raise invalid(f"Invalid value at '{path}' ({fmt}), \"{value}\"", (path, f"malformed {fmt}"))
+    elif (check := _FORMATS.get(fmt)) and not check(value):
+        raise invalid(f"Invalid value at '{path}' ({fmt}), \"{value}\"", (path, f"malformed {fmt}"))
     return value
 
 

@@ -39,7 +39,7 @@ def _check_id(call: Call) -> None:
     limits = catalog.service_account()
     if not re.fullmatch(limits.id_pattern, account_id) or not limits.id_min <= len(account_id) <= limits.id_max:
         raise invalid(
-            f"The account ID {account_id!r} has {len(account_id)} characters or a character that is not allowed: it must "
+            f"The account ID {account_id!r} has {len(account_id)} characters or one that is not allowed: it must "
             f"have {limits.id_min} to {limits.id_max} and match {limits.id_pattern}.",
             ("accountId", "malformed"),
         )

@@ -78,7 +78,8 @@ def parse_filter(text: str) -> Predicate:
     while at < len(text.rstrip()):
         match = _TERM.match(text, at)
         if match is None:
-            raise invalid(f"Unparseable filter: mockgcp does not understand it from {text[at:at + 40]!r} on", ("filter", ""))
+            rest = text[at : at + 40]
+            raise invalid(f"Unparseable filter: mockgcp does not understand it from {rest!r} on", ("filter", ""))
         value = match["value"]
         value = re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value
         terms.append(_term(match["path"], match["op"], value))

@@ -44,8 +44,10 @@ def job(call: Call) -> dict[str, Any]:
     """
     found = call.cloud.table("run.job").get(job_name(call))
     if found is None:
-        raise not_found(f"Resource '{job_name(call).split('/')[-1]}' of kind 'JOB' in region '{region(call)}' in "
-                        f"project '{job_name(call).split('/')[1]}' does not exist.")
+        raise not_found(
+            f"Resource '{job_name(call).split('/')[-1]}' of kind 'JOB' in region '{region(call)}' in "
+            f"project '{job_name(call).split('/')[1]}' does not exist."
+        )
     return found
 
 
@@ -65,8 +67,8 @@ def _check_create(call: Call) -> None:
     job_id, limits = call.params.get("jobId", ""), catalog.cloud_run()
     if not re.fullmatch(limits.job_name_pattern, job_id) or len(job_id) > limits.job_name_max:
         raise invalid(
-            f"job_id {job_id!r} must match {limits.job_name_pattern} and have at most {limits.job_name_max} characters, "
-            "so that its name and an execution's token stay under 63.",
+            f"job_id {job_id!r} must match {limits.job_name_pattern} and have at most {limits.job_name_max} "
+            "characters, so that its name and an execution's token stay under 63.",
             ("jobId", "malformed"),
         )
     check_template(call, call.body.get("template", {}))
@@ -83,8 +85,10 @@ def check_template(call: Call, execution: Mapping[str, Any]) -> None:
     task = execution.get("template", {})
     containers = task.get("containers", [])
     if len(containers) != 1 or not containers[0].get("image"):
-        raise invalid("Violation in Job.template.template.containers: exactly one container with an image is required.",
-                      ("template.template.containers", "required"))
+        raise invalid(
+            "Violation in Job.template.template.containers: exactly one container with an image is required.",
+            ("template.template.containers", "required"),
+        )
     container, violations = containers[0], []
     limits = container.get("resources", {}).get("limits", {})
     accelerator = task.get("nodeSelector", {}).get("accelerator")
@@ -172,8 +176,12 @@ def create(call: Call) -> Operation | Mapping[str, Any]:
     return _reconcile(call, name, stored)
 
 
-@service.method("run.projects.locations.jobs.patch", permission="run.jobs.update", on=job_name,
-                rules=lambda call: check_template(call, call.body.get("template", {})))
+@service.method(
+    "run.projects.locations.jobs.patch",
+    permission="run.jobs.update",
+    on=job_name,
+    rules=lambda call: check_template(call, call.body.get("template", {})),
+)
 def patch(call: Call) -> Operation | Mapping[str, Any]:
     old, name = job(call), job_name(call)
     project = call.cloud.project(name.split("/")[1])

@@ -1,6 +1,7 @@
 """Cloud Run Admin v2: executions, their tasks, and what the plane that runs them reports.
 
-The service owns the state and the retry rule; a plane owns the processes and says only that an attempt started or ended.
+The service owns the state and the retry rule; a plane owns the processes and says only that an attempt started or
+ended.
 """
 
 from __future__ import annotations
@@ -137,8 +138,11 @@ def list_(call: Call) -> Mapping[str, Any]:
     return {"executions": [_shown(e) for e in reversed(found)]}
 
 
-@service.method("run.projects.locations.jobs.executions.tasks.get", permission="run.tasks.get",
-                on=lambda call: canonical(call, call.params["name"]))
+@service.method(
+    "run.projects.locations.jobs.executions.tasks.get",
+    permission="run.tasks.get",
+    on=lambda call: canonical(call, call.params["name"]),
+)
 def get_task(call: Call) -> Mapping[str, Any]:
     task = call.cloud.table("run.task").get(canonical(call, call.params["name"]))
     if task is None:

@@ -80,9 +80,7 @@ def insert(call: Call) -> Mapping[str, Any]:
     buckets, name = call.cloud.table("storage.bucket"), call.body["name"]
     if existing := buckets.get(name):
         if existing["projectNumber"] == str(project.number):
-            raise already_exists(
-                "Your previous request to create the named bucket succeeded and you already own it."
-            )
+            raise already_exists("Your previous request to create the named bucket succeeded and you already own it.")
         raise already_exists(
             "The requested bucket name is not available. The bucket namespace is shared by all users of the system. "
             "Please select a different name and try again."
@@ -228,7 +226,7 @@ def _object(call: Call, path: Path) -> dict[str, Any]:
 def _object_path(call: Call) -> Path:
     _bucket(call)
     root = folder(call.cloud.state_dir, call.params["bucket"]).resolve()
-    path = (root / call.params["object"]).resolve()
+    path: Path = (root / call.params["object"]).resolve()
     if root not in path.parents or not path.is_file():
         raise not_found(f"No such object: {call.params['bucket']}/{call.params['object']}")
     return path

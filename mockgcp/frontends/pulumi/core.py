@@ -1,0 +1,289 @@
+"""The provider's behaviour over decoded values: check, diff, create, read, update, delete, invoke.
+
+The two adapters (grpc.py for the real engine, mocks.py for unit tests) only carry values in and out. Everything that
+touches the cloud goes through `Cloud.call`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mockgcp.cloud import DEFAULT_OWNER, Cloud
+from mockgcp.errors import ApiError
+from mockgcp.frontends.pulumi import schema
+from mockgcp.frontends.pulumi.diff import Change, compare
+from mockgcp.frontends.pulumi.functions import FUNCTIONS
+from mockgcp.frontends.pulumi.resource import AutoName, ResourceType, Session
+from mockgcp.frontends.pulumi.resources import RESOURCES
+from mockgcp.frontends.pulumi.schema import Failure
+from mockgcp.frontends.pulumi.translate import (
+    PROVISIONED,
+    from_rest,
+    project,
+    to_rest,
+    with_defaults,
+)
+from mockgcp.frontends.pulumi.values import UNKNOWN, Value, has_unknown, keep_secrets, reveal
+
+Properties = Mapping[str, Value]
+# The bridge notes under this key which inputs it made up itself; the engine keeps it out of sight.
+MADE_UP = "__defaults"
+
+
+class ProviderError(Exception):
+    """A refusal of the provider itself, before or around the API's own."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    inputs: dict[str, Value]
+    failures: list[Failure] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Diff:
+    """`delete_before_replace`: the new one would have the old one's name."""
+
+    changes: list[Change]
+    delete_before_replace: bool = False
+
+    @property
+    def replaces(self) -> list[str]:
+        return [change.path for change in self.changes if change.replace]
+
+
+@dataclass(frozen=True)
+class State:
+    """A resource as the engine keeps it."""
+
+    id: str
+    outputs: dict[str, Value]
+    inputs: dict[str, Value] = field(default_factory=dict)
+
+
+class Provider:
+    """The `gcp` provider on an emulated cloud. Configure it before any resource."""
+
+    def __init__(self, cloud: Cloud, *, principal: str = DEFAULT_OWNER) -> None:
+        self._cloud = cloud
+        self._principal = principal
+        self._session: Session | None = None
+
+    @property
+    def session(self) -> Session:
+        if self._session is None:
+            raise ProviderError("the gcp provider was used before it was configured")
+        return self._session
+
+    def configure(self, config: Properties) -> None:
+        """Takes the provider's configuration; the same one again is fine.
+
+        Raises:
+            ProviderError: no project, or one that this emulated cloud was not seeded with.
+        """
+        values = reveal(config)
+        name, region = values.get("project", ""), values.get("region", "")
+        if not name:
+            raise ProviderError("no project: set one with `pulumi config set gcp:project PROJECT`")
+        self.require_seeded(name, "gcp:project")
+        self._session = Session(self._cloud, self._principal, name, region)
+
+    def require_seeded(self, name: str, where: str) -> None:
+        """Keeps an emulator from taking the place of a real project unseen.
+
+        Raises:
+            ProviderError: the project is not one of the emulated cloud's.
+        """
+        seeded = [p.id for p in self._cloud.projects]
+        if name not in seeded and name not in [str(p.number) for p in self._cloud.projects]:
+            raise ProviderError(
+                f"{where} is {name!r}, which this emulated Google Cloud was not seeded with (it has "
+                f"{', '.join(seeded) or 'no project'}). PULUMI_DEBUG_PROVIDERS attaches the emulator in the place "
+                "of the real gcp provider, so an `up` would only record fake resources: unset it to "
+                "deploy to the real project, or seed the emulator with it to rehearse."
+            )
+
+    # -- resources -------------------------------------------------------------------------------------------------
+
+    def check(
+        self, token: str, name: str, news: Properties, olds: Properties, seed: bytes = b"", proposed: str = ""
+    ) -> Checked:
+        """Validates inputs and fills in the generated name. `proposed` is a name the engine's autonaming chose.
+
+        Raises:
+            ProviderError: an unknown resource type.
+        """
+        kind = resource_type(token)
+        inputs = {key: value for key, value in news.items() if key != MADE_UP}
+        failures = schema.check(kind.inputs, inputs)
+        if kind.auto_name and inputs.get(kind.auto_name.field) is None:
+            inputs[kind.auto_name.field] = _generated_name(kind.auto_name, name, olds, seed, proposed)
+            inputs[MADE_UP] = [kind.auto_name.field]
+        if inputs.get("project") not in (None, UNKNOWN) and kind.in_project:
+            try:
+                self.require_seeded(str(reveal(inputs["project"])), "project")
+            except ProviderError as error:
+                failures.append(Failure("project", str(error)))
+        if not failures:
+            failures = self._dry_run(kind, inputs)
+        return Checked(inputs, failures)
+
+    def _dry_run(self, kind: ResourceType, inputs: Properties) -> list[Failure]:
+        """The API's own rules, asked before anything is created, where every input is known already."""
+        if kind.dry_run is None or has_unknown(inputs) or self._session is None:
+            return []
+        properties = self._effective(kind, inputs)
+        try:
+            body = self._body(kind, properties)
+            if kind.dry_run.method.startswith("iam."):
+                body = {"accountId": properties["accountId"]}
+            self._cloud.validate(kind.dry_run.method, kind.dry_run.fill(properties), body, self._principal)
+        except ApiError as error:
+            return [Failure("", error.message)]
+        return []
+
+    def diff(self, token: str, old: State, news: Properties, ignore: tuple[str, ...] = ()) -> Diff:
+        """What would change. `ignore` are top-level properties whose changes the program ignores."""
+        kind = resource_type(token)
+        before = {key: value for key, value in old.inputs.items() if key not in ignore}
+        after = {key: value for key, value in news.items() if key not in ignore}
+        changes = compare(before, after, replace_on=kind.replace_on, computed=kind.computed)
+        if kind.update is None:
+            changes = [Change(change.path, change.action, True) for change in changes]
+        same_name = kind.auto_name is None or before.get(kind.auto_name.field) == after.get(kind.auto_name.field)
+        return Diff(changes, delete_before_replace=same_name and any(change.replace for change in changes))
+
+    def create(self, token: str, inputs: Properties, *, preview: bool = False) -> State:
+        """Creates the resource; in a preview only says what is known of it.
+
+        Raises:
+            ApiError: the API's refusal. ProviderError: an unknown resource type.
+        """
+        kind = resource_type(token)
+        properties = self._effective(kind, inputs)
+        if preview:
+            later = {name: UNKNOWN for name in kind.outputs if name not in kind.inputs.fields or name in kind.computed}
+            return State("", keep_secrets(inputs, {**later, **properties}))
+        rest = kind.create(self.session, properties, self._body(kind, properties))
+        return self._state(kind, inputs, properties, rest)
+
+    def read(self, token: str, identifier: str, inputs: Properties, outputs: Properties) -> State | None:
+        """The resource as it is now, in the shape of `inputs` (empty: an import, which learns them); None when gone.
+
+        Raises:
+            ProviderError: an id that does not have the type's form.
+        """
+        kind = resource_type(token)
+        properties: dict[str, Value] = {**reveal(outputs), **reveal(inputs)}
+        importing = not inputs
+        if kind.import_id is not None:
+            try:
+                properties |= kind.import_id(identifier)
+            except ValueError as error:
+                if importing:
+                    raise ProviderError(f"cannot import {token}: {error}") from error
+        properties = self._effective(kind, properties)
+        rest = kind.read(self.session, properties)
+        if rest is None:
+            return None
+        found = self._state(kind, inputs, properties, rest)
+        return State(found.id, found.outputs, self._live_inputs(kind, inputs, found.outputs))
+
+    def update(self, token: str, old: State, news: Properties, *, preview: bool = False) -> State:
+        """Changes the resource in place.
+
+        Raises:
+            ApiError: the API's refusal.
+        """
+        kind = resource_type(token)
+        properties = self._effective(kind, news)
+        if preview:
+            return State(old.id, keep_secrets(news, {**old.outputs, **properties}))
+        if kind.update is None:
+            raise ProviderError(f"{token} cannot change in place; every change replaces it")
+        before = {**self._effective(kind, old.inputs), **reveal(old.outputs)}
+        rest = kind.update(self.session, before, properties, self._body(kind, properties))
+        return self._state(kind, news, properties, rest)
+
+    def delete(self, token: str, old: State) -> None:
+        """Deletes the resource; one that is gone already is fine.
+
+        Raises:
+            ApiError: the API's refusal.
+        """
+        kind = resource_type(token)
+        kind.delete(self.session, {**self._effective(kind, old.inputs), **reveal(old.outputs)})
+
+    def invoke(self, token: str, args: Properties) -> dict[str, Value]:
+        """Calls a provider function.
+
+        Raises:
+            ProviderError: an unknown function. ApiError: the API's refusal.
+        """
+        function = FUNCTIONS.get(token)
+        if function is None:
+            raise ProviderError(f"mockgcp does not emulate the function {token} yet; it has {', '.join(FUNCTIONS)}")
+        return dict(function(self.session, reveal(args)))
+
+    # -- shapes ----------------------------------------------------------------------------------------------------
+
+    def _effective(self, kind: ResourceType, inputs: Properties) -> dict[str, Value]:
+        """The inputs as the API will see them: revealed, with the provider's defaults and configuration filled in."""
+        properties = with_defaults(kind.defaults, {k: v for k, v in reveal(inputs).items() if k != MADE_UP})
+        if kind.in_project and properties.get("project") is None:
+            properties["project"] = self.session.project
+        return properties
+
+    def _body(self, kind: ResourceType, properties: Properties) -> dict[str, Any]:
+        body = to_rest(kind.table, kind.inputs, properties)
+        if "labels" in kind.inputs.fields:
+            body["labels"] = {**body.get("labels", {}), PROVISIONED: "true"}
+        return body
+
+    def _state(self, kind: ResourceType, inputs: Properties, properties: Properties, rest: Mapping[str, Any]) -> State:
+        outputs = {
+            **{key: value for key, value in properties.items() if key in kind.outputs},
+            **from_rest(kind.table, kind.outputs, rest),
+            **kind.derive(self.session, properties, rest),
+        }
+        for key in kind.table.ignore_case:
+            if str(properties.get(key, "")).lower() == str(outputs.get(key, "")).lower():
+                outputs[key] = properties.get(key, outputs.get(key))
+        identifier = kind.id.format_map({**properties, **outputs})
+        return State(identifier, keep_secrets(inputs, outputs))
+
+    def _live_inputs(self, kind: ResourceType, inputs: Properties, outputs: Properties) -> dict[str, Value]:
+        live = reveal(outputs)
+        if not inputs:
+            found = {k: v for k, v in live.items() if k in kind.inputs.fields and v not in (None, "", [], {}, False)}
+            return {k: v for k, v in found.items() if k not in kind.computed}
+        shape = {key: value for key, value in inputs.items() if key != MADE_UP}
+        shown = project(kind.table, kind.inputs, reveal(shape), live, kind.computed)
+        result = keep_secrets(inputs, {key: value for key, value in shown.items() if value is not None})
+        return {**result, **({MADE_UP: inputs[MADE_UP]} if MADE_UP in inputs else {})}
+
+
+def resource_type(token: str) -> ResourceType:
+    """The type of that token.
+
+    Raises:
+        ProviderError: the emulator does not have it.
+    """
+    found = RESOURCES.get(token)
+    if found is None:
+        raise ProviderError(f"mockgcp does not emulate the resource type {token} yet; it has {', '.join(RESOURCES)}")
+    return found
+
+
+def _generated_name(auto: AutoName, name: str, olds: Properties, seed: bytes, proposed: str) -> str:
+    """The generated name: the one it has already, the engine's, or the logical name with seven random hex digits."""
+    old = olds.get(auto.field)
+    if auto.field in (olds.get(MADE_UP) or ()) and isinstance(old, str):
+        return old
+    if proposed:
+        return proposed
+    suffix = hashlib.sha256(seed or name.encode()).hexdigest()[:7]
+    return f"{name[: auto.max_length - 8].lower()}-{suffix}"

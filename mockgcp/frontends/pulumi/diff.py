@@ -1,0 +1,72 @@
+"""What changed between two sets of checked inputs, and whether it can change in place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from mockgcp.frontends.pulumi.values import UNKNOWN, Value, reveal
+
+Action = Literal["add", "delete", "update"]
+_INDEX = re.compile(r'\[(?:\d+|"[^"]*")\]')
+
+
+@dataclass(frozen=True)
+class Change:
+    """One changed property: its path with indexes, how, and whether the resource must be replaced for it."""
+
+    path: str
+    action: Action
+    replace: bool
+
+
+def compare(
+    old: Mapping[str, Value], new: Mapping[str, Value], *, replace_on: frozenset[str], computed: frozenset[str]
+) -> list[Change]:
+    """The changes from `old` to `new`.
+
+    `replace_on` are paths without indexes; anything at or below one replaces. Leaving out a property in `computed`
+    keeps what the server chose, so it is no change.
+    """
+    found = _walk(reveal(old), reveal(new), "", computed)
+    return [Change(path, action, _at_or_below(_bare(path), replace_on)) for path, action in found]
+
+
+def _walk(old: Value, new: Value, path: str, computed: frozenset[str]) -> Iterator[tuple[str, Action]]:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in sorted({*old, *new} - {"__defaults"}):
+            here = _child(path, key)
+            if new.get(key) is None:
+                if old.get(key) is not None and _bare(here) not in computed and path not in computed:
+                    yield here, "delete"
+            elif old.get(key) is None:
+                yield here, "add"
+            else:
+                yield from _walk(old[key], new[key], here, computed)
+    elif isinstance(old, list) and isinstance(new, list):
+        for index in range(max(len(old), len(new))):
+            here = f"{path}[{index}]"
+            if index >= len(new):
+                yield here, "delete"
+            elif index >= len(old):
+                yield here, "add"
+            else:
+                yield from _walk(old[index], new[index], here, computed)
+    elif new is UNKNOWN or old != new:
+        yield path, "update"
+
+
+def _child(path: str, key: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_]\w*", key):
+        return f'{path}["{key}"]'
+    return f"{path}.{key}" if path else key
+
+
+def _bare(path: str) -> str:
+    return _INDEX.sub("", path)
+
+
+def _at_or_below(path: str, roots: frozenset[str]) -> bool:
+    return any(path == root or path.startswith((f"{root}.", f"{root}[")) for root in roots)

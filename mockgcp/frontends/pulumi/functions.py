@@ -1,0 +1,24 @@
+"""The provider functions (invokes) that programs use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mockgcp.frontends.pulumi.resource import Props, Session
+
+
+def _get_project(session: Session, args: Props) -> Mapping[str, Any]:
+    wanted = args.get("projectId") or session.project
+    found = session.call("cloudresourcemanager.projects.get", {"projectId": wanted})
+    return {
+        "id": f"projects/{found['projectId']}",
+        "projectId": found["projectId"],
+        "number": found["projectNumber"],
+        "name": found["name"],
+    }
+
+
+FUNCTIONS: Mapping[str, Callable[[Session, Props], Mapping[str, Any]]] = {
+    "gcp:organizations/getProject:getProject": _get_project,
+}

@@ -1,0 +1,200 @@
+"""The unit-test adapter: a program or a component on the SDK's mock monitor, against the emulated cloud.
+
+The mock monitor never calls Check, so this adapter does: names, types and the API's own rules are enforced as on the
+engine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pulumi
+from pulumi.runtime import mocks as sdk
+from pulumi.runtime import rpc, settings, sync_await
+from pulumi.runtime.stack import run_in_stack
+
+from mockgcp.cloud import Cloud
+from mockgcp.frontends.pulumi.core import Provider, ProviderError
+from mockgcp.frontends.pulumi.values import Value, decode, encode, reveal
+
+STACK_REFERENCE = "pulumi:pulumi:StackReference"
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One registered resource, with revealed values. `id` is empty for components."""
+
+    type: str
+    name: str
+    urn: str
+    parent: str
+    id: str
+    inputs: Mapping[str, Value]
+    outputs: Mapping[str, Value]
+
+
+@dataclass
+class Result:
+    """What a run registered (in order) and exported."""
+
+    resources: list[Resource] = field(default_factory=list)
+    outputs: dict[str, Value] = field(default_factory=dict)
+
+    def of_type(self, token: str) -> list[Resource]:
+        return [resource for resource in self.resources if resource.type == token]
+
+
+class EmulatedGcp:
+    """Runs Pulumi code on the mock monitor with the emulated cloud behind it.
+
+    Args:
+        config: the stack's configuration, with namespaces (`holdfast:image`); `gcp:project` and `gcp:region` are set
+            from `project` and `region`.
+        stack_outputs: what a StackReference of each full stack name answers.
+        preview: run as a preview; computed outputs are unknown and nothing is created.
+    """
+
+    def __init__(
+        self,
+        cloud: Cloud,
+        *,
+        project: str,
+        region: str = "us-central1",
+        config: Mapping[str, Any] | None = None,
+        stack: str = "dev",
+        pulumi_project: str = "holdfast",
+        stack_outputs: Mapping[str, Mapping[str, Any]] | None = None,
+        preview: bool = False,
+    ) -> None:
+        self._provider = Provider(cloud)
+        self._provider.configure({"project": project, "region": region})
+        self._config = {
+            key: value if isinstance(value, str) else json.dumps(value)
+            for key, value in {"gcp:project": project, "gcp:region": region, **(config or {})}.items()
+        }
+        self._stack = stack
+        self._pulumi_project = pulumi_project
+        self._stack_outputs = stack_outputs or {}
+        self._preview = preview
+
+    def run(self, program: Callable[[], Any]) -> Result:
+        """Runs the program to its end, every output resolved.
+
+        Raises:
+            ApiError, ProviderError: what the cloud or the provider refused; and whatever the program itself raises.
+        """
+        result = Result()
+        monitor = _Monitor(_Mocks(self._provider, self._stack_outputs, self._preview), result)
+        with _isolated(self._config):
+            sdk.set_mocks(
+                monitor.mocks,
+                project=self._pulumi_project,
+                stack=self._stack,
+                preview=self._preview,
+                monitor=monitor,
+                organization="organization",
+            )
+            settings.set_root_resource(None)  # type: ignore[arg-type]  # run_in_stack makes the stack that the exports belong to
+            settings.SETTINGS.rpc_manager.clear()
+            try:
+                sync_await._sync_await(run_in_stack(program))
+            except Exception:
+                # The SDK wraps what the mocks raise; the cloud's own error says more.
+                if monitor.mocks.error is not None:
+                    raise monitor.mocks.error from None
+                raise
+        return result
+
+
+class _Mocks(sdk.Mocks):
+    def __init__(self, provider: Provider, stack_outputs: Mapping[str, Mapping[str, Any]], preview: bool) -> None:
+        self._provider = provider
+        self._stack_outputs = stack_outputs
+        self._preview = preview
+        self.error: Exception | None = None
+
+    def new_resource(self, args: sdk.MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
+        try:
+            return self._new(args.typ, args.name, decode(args.inputs), args.resource_id or "")
+        except Exception as error:
+            self.error = self.error or error
+            raise
+
+    def _new(self, token: str, name: str, inputs: dict[str, Value], existing: str) -> tuple[str, dict[Any, Any]]:
+        if token == STACK_REFERENCE:
+            return name, self._reference(str(inputs.get("name", name)))
+        if not token.startswith("gcp:"):
+            return "", {}
+        checked = self._provider.check(token, name, inputs, {})
+        if checked.failures:
+            reasons = "; ".join(f"{f.path}: {f.reason}" if f.path else f.reason for f in checked.failures)
+            raise ProviderError(f"{token} {name!r}: {reasons}")
+        if existing and not self._preview:
+            found = self._provider.read(token, existing, checked.inputs, {})
+            if found is None:
+                raise ProviderError(f"{token} {name!r}: there is nothing to import with id {existing!r}")
+            return found.id, encode(found.outputs)
+        state = self._provider.create(token, checked.inputs, preview=self._preview)
+        return state.id, encode(state.outputs)
+
+    def _reference(self, name: str) -> dict[str, Any]:
+        if name not in self._stack_outputs:
+            raise ProviderError(f"no stack {name!r}; stack_outputs has {', '.join(self._stack_outputs) or 'none'}")
+        return {"name": name, "outputs": encode(self._stack_outputs[name]), "secretOutputNames": []}
+
+    def call(self, args: sdk.MockCallArgs) -> tuple[dict[Any, Any], list[tuple[str, str]] | None]:
+        try:
+            return encode(self._provider.invoke(args.token, decode(args.args))), []
+        except Exception as error:
+            self.error = self.error or error
+            raise
+
+
+class _Monitor(sdk.MockMonitor):
+    """Keeps what was registered, parents and stack outputs included."""
+
+    mocks: _Mocks
+
+    def __init__(self, mocks: _Mocks, result: Result) -> None:
+        super().__init__(mocks)
+        self._result = result
+
+    def RegisterResource(self, request: Any) -> Any:
+        response = super().RegisterResource(request)  # type: ignore[no-untyped-call]
+        if request.type != "pulumi:pulumi:Stack":
+            self._result.resources.append(
+                Resource(
+                    type=request.type,
+                    name=request.name,
+                    urn=response.urn,
+                    parent=request.parent,
+                    id=response.id,
+                    inputs=reveal(decode(request.object)),
+                    outputs=reveal(decode(response.object)),
+                )
+            )
+        return response
+
+    def RegisterResourceOutputs(self, request: Any) -> Any:
+        if "pulumi:pulumi:Stack" in request.urn:
+            self._result.outputs.update(reveal(decode(rpc.deserialize_properties(request.outputs, keep_unknowns=True))))
+        return super().RegisterResourceOutputs(request)  # type: ignore[no-untyped-call]
+
+
+@contextlib.contextmanager
+def _isolated(config: Mapping[str, str]) -> Iterator[None]:
+    """The program's configuration, and the settings of the process as they were afterwards."""
+    before = os.environ.pop("PULUMI_CONFIG", None)
+    old_config = dict(pulumi.runtime.config.CONFIG.get())
+    pulumi.runtime.set_all_config(dict(config))
+    try:
+        yield
+    finally:
+        pulumi.runtime.set_all_config(old_config)
+        if before is not None:
+            os.environ["PULUMI_CONFIG"] = before

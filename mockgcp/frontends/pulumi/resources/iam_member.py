@@ -1,0 +1,87 @@
+"""IAM members: one (role, member) pair of a resource's allow policy, by read-modify-write as the provider does it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mockgcp.errors import ApiError
+from mockgcp.frontends.pulumi.resource import Props, Request, ResourceType, Session, id_parts
+
+# The provider retries a concurrent policy change; so do we, with no wait (the emulated race is over by then).
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True)
+class PolicyCalls:
+    """How to read and write the policy: `wrapped` bodies carry it in a field named `policy`."""
+
+    get: Request
+    set: Request
+    wrapped: bool
+    get_body: Any = None
+
+
+def iam_member(
+    token: str, resource: type, args: type, target: str, calls: PolicyCalls, normal: Callable[[Props], Props] = dict
+) -> ResourceType:
+    """The resource type of one member of one role; `target` is the template of what it is granted on.
+
+    `normal` puts the properties into the spelling the provider keeps.
+    """
+
+    def edit(session: Session, properties: Props, *, add: bool) -> Mapping[str, Any]:
+        role, member = properties["role"], properties["member"]
+        for attempt in range(_ATTEMPTS):
+            policy = session.call(calls.get.method, calls.get.fill(properties), calls.get_body)
+            bindings = {b["role"]: set(b.get("members", ())) for b in policy.get("bindings", ())}
+            members = bindings.setdefault(role, set())
+            if (member in members) == add:
+                return policy
+            members.symmetric_difference_update({member})
+            policy["bindings"] = [{"role": r, "members": sorted(m)} for r, m in bindings.items()]
+            body = {"policy": policy} if calls.wrapped else policy
+            try:
+                return session.call(calls.set.method, calls.set.fill(properties), body)
+            except ApiError as error:
+                if error.status != "ABORTED" or attempt + 1 == _ATTEMPTS:
+                    raise
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def create(session: Session, properties: Props, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        if properties.get("condition"):
+            raise ApiError("UNIMPLEMENTED", "mockgcp does not evaluate IAM conditions, so it grants none")
+        return edit(session, properties, add=True)
+
+    def read(session: Session, properties: Props) -> Mapping[str, Any] | None:
+        try:
+            policy = session.call(calls.get.method, calls.get.fill(properties), calls.get_body)
+        except ApiError as error:
+            if error.status == "NOT_FOUND":
+                return None
+            raise
+        bound = {m for b in policy.get("bindings", ()) if b["role"] == properties["role"] for m in b["members"]}
+        return policy if properties["member"] in bound else None
+
+    def delete(session: Session, properties: Props) -> None:
+        try:
+            edit(session, properties, add=False)
+        except ApiError as error:
+            if error.status != "NOT_FOUND":
+                raise
+
+    identifier = f"{target}/{{role}}/{{member}}"
+    return ResourceType(
+        token=token,
+        resource=resource,
+        args=args,
+        id=identifier,
+        import_id=id_parts(identifier),
+        create=create,
+        read=read,
+        delete=delete,
+        in_project="project" in args.__init__.__annotations__,  # type: ignore[misc]
+        replace_on=frozenset({"bucket", "project", "serviceAccountId", "role", "member", "condition"}),
+        derive=lambda session, properties, rest: {**normal(properties), "etag": rest.get("etag", "")},
+    )
