@@ -110,7 +110,8 @@ class Cloud:
                 self._log(method_id, params, body, principal, error.http_status, error.message)
                 raise
             self._log(method_id, params, body, principal, 200, "")
-            self.changed.notify_all()
+            if (method := schemas.method(method_id)) is not None and method.http_method != "GET":
+                self.changed.notify_all()
             return result
 
     def validate(self, method_id: str, params: Mapping[str, Any], body: Any, principal: str) -> None:

@@ -117,7 +117,8 @@ class _Servicer(provider_pb2_grpc.ResourceProviderServicer):
         )
         return provider_pb2.CheckResponse(
             inputs=to_struct(checked.inputs),
-            failures=[provider_pb2.CheckFailure(property=f.path, reason=f.reason) for f in checked.failures],
+            # The path goes into the reason: the engine would look a nested one up at the top level and show <nil>.
+            failures=[provider_pb2.CheckFailure(reason=str(failure)) for failure in checked.failures],
         )
 
     @_answers

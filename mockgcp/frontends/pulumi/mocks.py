@@ -132,8 +132,7 @@ class _Mocks(sdk.Mocks):
             return "", {}
         checked = self._provider.check(token, name, inputs, {})
         if checked.failures:
-            reasons = "; ".join(f"{f.path}: {f.reason}" if f.path else f.reason for f in checked.failures)
-            raise ProviderError(f"{token} {name!r}: {reasons}")
+            raise ProviderError(f"{token} {name!r}: {'; '.join(map(str, checked.failures))}")
         if existing and not self._preview:
             found = self._provider.read(token, existing, checked.inputs, {})
             if found is None:

@@ -124,6 +124,9 @@ class Failure:
     path: str
     reason: str
 
+    def __str__(self) -> str:
+        return f"{self.path} {self.reason}".strip()
+
 
 def check(kind: Object, values: Mapping[str, Value]) -> list[Failure]:
     """Unknown names, wrong types and missing required properties, each with its path."""
@@ -198,9 +201,8 @@ def _wrong(path: str, expected: str, value: Value) -> Failure:
 
 def _unknown_name(kind: Object, name: str) -> str:
     near = difflib.get_close_matches(name, kind.fields, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    owner = kind.cls.__name__.removesuffix("Args")
-    return f"is not a property of {owner}: {hint}known: {', '.join(sorted(kind.fields))}"
+    hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(sorted(kind.fields))}"
+    return f"is not a property of {kind.cls.__name__.removesuffix('Args')}: {hint}"
 
 
 def _join(path: str, name: str) -> str:

@@ -109,7 +109,10 @@ def _value_from_rest(table: Table, kind: Kind, value: Any, path: str) -> Value:
 
 
 def project(table: Table, kind: Kind, shape: Value, live: Value, computed: frozenset[str], path: str = "") -> Value:
-    """What the live value looks like in the shape the program gave: server defaults left out, drift shown."""
+    """What the live value looks like in the shape the program gave: server defaults left out, drift shown.
+
+    Of labels the provider manages only those the program has.
+    """
     match kind:
         case Object() if isinstance(shape, Mapping) and isinstance(live, Mapping):
             return {
@@ -126,7 +129,9 @@ def project(table: Table, kind: Kind, shape: Value, live: Value, computed: froze
             }
         case ListOf() if isinstance(shape, list) and isinstance(live, list) and len(shape) == len(live):
             return [project(table, kind.item, s, v, computed, path) for s, v in zip(shape, live, strict=True)]
-        case MapOf() if path in computed and isinstance(shape, Mapping) and isinstance(live, Mapping):
+        case MapOf() if (
+            (path in computed or path == "labels") and isinstance(shape, Mapping) and isinstance(live, Mapping)
+        ):
             return {key: live[key] for key in shape if key in live}
         case Scalar():
             if path in table.ignore_case and str(shape).lower() == str(live).lower():

@@ -1,0 +1,77 @@
+"""The processes a plane starts: recorded on disk before they can be lost, ended as whole groups, counted afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+
+class ProcessLedger:
+    """A JSON-lines file of process ids with their creation times (an id alone is used again by the kernel)."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+
+    def spawn(
+        self, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, **options: Any
+    ) -> subprocess.Popen[bytes]:
+        """Starts a process in a session of its own, so that its group can be ended as one, and records it.
+
+        Raises:
+            OSError: the program cannot be started.
+        """
+        process = subprocess.Popen(argv, env=dict(env), cwd=cwd, start_new_session=True, **options)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            created = psutil.Process(process.pid).create_time()
+            line = json.dumps({"pid": process.pid, "created": created, "argv": list(argv)})
+            with self._lock:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                with self.path.open("a", encoding="utf-8") as file:
+                    file.write(line + "\n")
+        return process
+
+    def alive(self) -> list[psutil.Process]:
+        """The recorded processes, and members of their groups, that still run."""
+        recorded = self._recorded()
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError, PermissionError):
+                leader = process.pid if process.pid in recorded else os.getsid(process.pid)
+                created = recorded.get(leader)
+                if created is None or process.status() == psutil.STATUS_ZOMBIE:
+                    continue
+                # A session outlives its leader; one with the same id that began earlier is somebody else's.
+                if process.create_time() >= created - 0.01:
+                    found.append(process)
+        return found
+
+    def kill(self) -> list[psutil.Process]:
+        """Ends at once whatever still runs; returns what it had to end."""
+        found = self.alive()
+        for process in found:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(found, timeout=5)
+        return found
+
+    def _recorded(self) -> dict[int, float]:
+        if not self.path.exists():
+            return {}
+        lines = self.path.read_text(encoding="utf-8").splitlines()
+        return {entry["pid"]: entry["created"] for entry in map(json.loads, lines)}
+
+
+def signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    """Signals a spawned process's whole group; one that is gone is fine."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
