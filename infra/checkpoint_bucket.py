@@ -1,0 +1,92 @@
+"""The bucket that holds a training run's checkpoints."""
+
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_gcp as gcp
+
+from infra import catalog, names
+from infra.errors import located
+
+
+@dataclass(frozen=True)
+class CheckpointBucketArgs:
+    """Arguments of CheckpointBucket."""
+
+    project: str
+    """The project's id."""
+    location: str
+    """The region of the jobs that mount it: reads from another region are slower and billed."""
+    bucket_name: str
+    """The bucket's name, unique in the whole universe, 3 to 63 characters."""
+    soft_delete_s: int = 0
+    """Seconds that deleted objects are kept, and billed: 0 (off), or 604800 (7 days) to 7776000 (90 days).
+
+    Off by default, on purpose: a trainer replaces its checkpoints all day, and soft delete would bill each of them."""
+    delete_after_days: int | None = None
+    """Days after which an object is deleted; None keeps checkpoints until the trainer deletes them."""
+    force_destroy: bool = False
+    """Whether `destroy` deletes the checkpoints with the bucket. False makes it fail while there are any."""
+
+
+class CheckpointBucket(pulumi.ComponentResource):
+    """A private bucket with a hierarchical namespace.
+
+    Savers commit a checkpoint by renaming its directory. That is one atomic operation with a hierarchical namespace
+    only; on a flat bucket the mount refuses it. Such a bucket has uniform access and no object versioning.
+    """
+
+    bucket: pulumi.Output[str]
+    """The bucket's name."""
+    url: pulumi.Output[str]
+    """The bucket as gs://NAME."""
+
+    def __init__(self, name: str, args: CheckpointBucketArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        with located(f"CheckpointBucket {name}, bucket_name"):
+            names.checked_bucket_name(args.bucket_name)
+        with located(f"CheckpointBucket {name}, soft_delete_s"):
+            check_soft_delete_s(args.soft_delete_s)
+        super().__init__("holdfast:checkpoint_bucket:CheckpointBucket", name, None, opts)
+        bucket = gcp.storage.Bucket(
+            name,
+            project=args.project,
+            name=args.bucket_name,
+            location=args.location,
+            storage_class="STANDARD",
+            hierarchical_namespace=gcp.storage.BucketHierarchicalNamespaceArgs(enabled=True),
+            uniform_bucket_level_access=True,
+            public_access_prevention="enforced",
+            soft_delete_policy=gcp.storage.BucketSoftDeletePolicyArgs(retention_duration_seconds=args.soft_delete_s),
+            lifecycle_rules=_lifecycle(args.delete_after_days),
+            force_destroy=args.force_destroy,
+            labels=names.LABELS,
+            # The name is fixed and global, so a replacement cannot stand beside the old bucket.
+            opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
+        )
+        self.bucket = bucket.name
+        self.url = bucket.url
+        self.register_outputs({"bucket": self.bucket, "url": self.url})
+
+
+def check_soft_delete_s(seconds: int) -> None:
+    """ValueError unless `seconds` is a soft-delete retention that Cloud Storage takes."""
+    limits = catalog.storage()
+    if seconds != 0 and not limits.soft_delete_min_s <= seconds <= limits.soft_delete_max_s:
+        raise ValueError(
+            f"{seconds}s; soft delete keeps objects for {limits.soft_delete_min_s}s to {limits.soft_delete_max_s}s, "
+            f"or is off ({catalog.fact('storage', 'soft_delete_min_s').source}). Set 0 or a value in that range"
+        )
+
+
+def _lifecycle(delete_after_days: int | None) -> list[gcp.storage.BucketLifecycleRuleArgs]:
+    # A killed writer leaves parts of an upload behind: invisible, and billed.
+    ages = {"AbortIncompleteMultipartUpload": 1}
+    if delete_after_days is not None:
+        ages["Delete"] = delete_after_days
+    return [
+        gcp.storage.BucketLifecycleRuleArgs(
+            action=gcp.storage.BucketLifecycleRuleActionArgs(type=action),
+            condition=gcp.storage.BucketLifecycleRuleConditionArgs(age=days),
+        )
+        for action, days in ages.items()
+    ]

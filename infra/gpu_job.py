@@ -1,0 +1,210 @@
+"""A Cloud Run job with a GPU and a mounted checkpoint bucket."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+import pulumi
+import pulumi_gcp as gcp
+
+from infra import catalog, names
+from infra.catalog import Problem, Universe
+from infra.errors import InputError
+
+CHECKPOINT_DIR = "CHECKPOINT_DIR"
+"""The environment variable that tells the trainer where the bucket is mounted."""
+GPUS = 1
+"""GPUs an instance: Cloud Run gives no more."""
+
+_T = TypeVar("_T")
+_SETTING = {"memory_gib": "memory", "timeout_s": "task_timeout", "gpu_count": "accelerator"}
+
+
+@dataclass(frozen=True)
+class GpuJobArgs:
+    """Arguments of GpuJob. The defaults are those of scenario A; the platform's limits are the catalog's."""
+
+    project: str
+    """The project's id."""
+    location: str
+    """The region, which is the bucket's too."""
+    job_name: str
+    """The job's name, at most 56 characters: executions add a suffix of 6."""
+    image: str
+    """The container image, pinned by digest."""
+    bucket: pulumi.Input[str]
+    """The name of the checkpoint bucket."""
+    service_account: pulumi.Input[str]
+    """The e-mail that the tasks run as."""
+    accelerator: str = "nvidia-l4"
+    """The GPU, one an instance."""
+    cpu: str = "8"
+    """CPUs an instance. 4, an L4's minimum, allows 16 GiB and leaves the mount no headroom."""
+    memory: str = "32Gi"
+    """Memory an instance, in Gi. The mount stages writes in it: leave at least the largest file free."""
+    task_timeout: str = "43200s"
+    """Seconds a task attempt may take, followed by `s`; with a GPU at most 43200s (12 hours)."""
+    max_retries: int = 3
+    """Retries a task, 1 to 10: maintenance takes one, the application's own failures take the others."""
+    task_count: int = 1
+    """Tasks an execution, each with its own GPU and its own checkpoints."""
+    mount_path: str = "/checkpoints"
+    """Where the bucket is mounted; the trainer finds it in CHECKPOINT_DIR."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """The trainer's settings."""
+    secret_env: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
+    """Settings that Pulumi's state keeps encrypted. Whoever may view the job sees them."""
+    gpu_zonal_redundancy: bool = False
+    """Whether capacity in a second zone is kept for the job: dearer, and another quota."""
+    deletion_protection: bool = True
+    """Whether the job refuses to be deleted, or replaced."""
+    universe: Universe = field(default_factory=catalog.universe)
+    """The universe that the project is in, by default the public one: limits differ."""
+
+
+class GpuJob(pulumi.ComponentResource):
+    """A Cloud Run job whose tasks survive losing their GPU: they checkpoint to the bucket and are retried.
+
+    Raises InputError, before anything is registered, for what the platform or this project refuses.
+    """
+
+    job_name: pulumi.Output[str]
+    """The job's name."""
+    job_id: pulumi.Output[str]
+    """projects/PROJECT/locations/REGION/jobs/NAME"""
+
+    def __init__(self, name: str, args: GpuJobArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        problems = gpu_job_problems(args, args.universe)
+        if problems:
+            raise InputError("\n".join(f"GpuJob {name}, {each.field}: {each.message}" for each in problems))
+        super().__init__("holdfast:gpu_job:GpuJob", name, None, opts)
+        preview = catalog.needs_preview(args.accelerator, catalog.parse_duration_s(args.task_timeout))
+        job = gcp.cloudrunv2.Job(
+            name,
+            project=args.project,
+            location=args.location,
+            name=args.job_name,
+            launch_stage="BETA" if preview else "GA",
+            deletion_protection=args.deletion_protection,
+            labels=names.LABELS,
+            template=gcp.cloudrunv2.JobTemplateArgs(task_count=args.task_count, template=_task(args)),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        self.job_name = job.name
+        self.job_id = job.id
+        self.register_outputs({"jobName": self.job_name, "jobId": self.job_id})
+
+
+class GpuJobSettings(Protocol):
+    """What can be wrong with a job before anything exists: GpuJobArgs have it, and so has a stack's configuration."""
+
+    @property
+    def job_name(self) -> str: ...
+    @property
+    def image(self) -> str: ...
+    @property
+    def accelerator(self) -> str: ...
+    @property
+    def cpu(self) -> str: ...
+    @property
+    def memory(self) -> str: ...
+    @property
+    def task_timeout(self) -> str: ...
+    @property
+    def max_retries(self) -> int: ...
+    @property
+    def task_count(self) -> int: ...
+    @property
+    def env(self) -> Mapping[str, str]: ...
+    @property
+    def secret_env(self) -> Mapping[str, pulumi.Input[str]]: ...
+
+
+def gpu_job_problems(settings: GpuJobSettings, universe: Universe) -> list[Problem]:
+    """Everything that the platform or this project refuses of a job, each problem under its setting's name."""
+    problems: list[Problem] = []
+    _read(problems, "job_name", names.job_name, settings.job_name)
+    _read(problems, "image", names.pinned_image, settings.image)
+    refused = catalog.gpu_job_problems(
+        cpu=_read(problems, "cpu", catalog.parse_cpu, settings.cpu),
+        memory_gib=_read(problems, "memory", catalog.parse_memory_gib, settings.memory),
+        accelerator=settings.accelerator,
+        gpu_count=GPUS,
+        timeout_s=_timeout_s(problems, settings.task_timeout, universe.gpu_task_timeout_max_s),
+        max_retries=settings.max_retries,
+        universe=universe,
+    )
+    problems += [Problem(_SETTING.get(each.field, each.field), each.message) for each in refused]
+    unsafe = catalog.preemption_problem(max_retries=settings.max_retries)
+    if unsafe is not None:
+        problems.append(unsafe)
+    most = catalog.cloud_run().max_task_count
+    if not 1 <= settings.task_count <= most:
+        source = catalog.fact("cloud_run", "max_task_count").source
+        message = f"{settings.task_count} tasks; an execution has 1 to {most} ({source}). Set a number in that range"
+        problems.append(Problem("task_count", message))
+    for setting, chosen in (("env", settings.env), ("secret_env", settings.secret_env)):
+        problems += [
+            Problem(setting, f"{variable} is set by the platform or by this component. Choose another name")
+            for variable in chosen
+            if variable == CHECKPOINT_DIR or variable.startswith("CLOUD_RUN_")
+        ]
+    problems += [
+        Problem("secret_env", f"{variable} is in env too. Leave it in one of them")
+        for variable in sorted(settings.env.keys() & settings.secret_env.keys())
+    ]
+    return problems
+
+
+def _read(problems: list[Problem], setting: str, reader: Callable[[str], _T], text: str) -> _T | None:
+    try:
+        return reader(text)
+    except ValueError as error:
+        problems.append(Problem(setting, str(error)))
+        return None
+
+
+def _timeout_s(problems: list[Problem], text: str, cap_s: int) -> float | None:
+    try:
+        return catalog.parse_duration_s(text)
+    except catalog.DurationError as error:
+        # A wrong spelling of a duration that is too long as well is one mistake: the limit's message covers both.
+        if error.seconds is None or error.seconds <= cap_s:
+            problems.append(Problem("task_timeout", str(error)))
+        return error.seconds
+
+
+def _task(args: GpuJobArgs) -> gcp.cloudrunv2.JobTemplateTemplateArgs:
+    volume = "checkpoints"
+    settings: dict[str, pulumi.Input[str]] = {CHECKPOINT_DIR: args.mount_path, **args.env}
+    settings |= {key: pulumi.Output.secret(value) for key, value in args.secret_env.items()}
+    return gcp.cloudrunv2.JobTemplateTemplateArgs(
+        # The bucket's mount needs the second generation, and so does the GPU.
+        execution_environment="EXECUTION_ENVIRONMENT_GEN2",
+        service_account=args.service_account,
+        timeout=args.task_timeout,
+        max_retries=args.max_retries,
+        gpu_zonal_redundancy_disabled=not args.gpu_zonal_redundancy,
+        node_selector=gcp.cloudrunv2.JobTemplateTemplateNodeSelectorArgs(accelerator=args.accelerator),
+        containers=[
+            gcp.cloudrunv2.JobTemplateTemplateContainerArgs(
+                image=args.image,
+                resources=gcp.cloudrunv2.JobTemplateTemplateContainerResourcesArgs(
+                    limits={"cpu": args.cpu, "memory": args.memory, "nvidia.com/gpu": str(GPUS)}
+                ),
+                envs=[
+                    gcp.cloudrunv2.JobTemplateTemplateContainerEnvArgs(name=key, value=value)
+                    for key, value in sorted(settings.items())
+                ],
+                volume_mounts=[
+                    gcp.cloudrunv2.JobTemplateTemplateContainerVolumeMountArgs(name=volume, mount_path=args.mount_path)
+                ],
+            )
+        ],
+        volumes=[
+            gcp.cloudrunv2.JobTemplateTemplateVolumeArgs(
+                name=volume,
+                gcs=gcp.cloudrunv2.JobTemplateTemplateVolumeGcsArgs(bucket=args.bucket, read_only=False),
+            )
+        ],
+    )
