@@ -1,0 +1,174 @@
+"""Configuration: typed, complete, and wrong in one message that names the file, the key and the way out."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from typing import Any
+
+import pulumi
+import pytest
+from pulumi.runtime import config as runtime_config
+
+from infra import catalog
+from infra.errors import InputError
+from stacks.config import CloudRunConfig, FoundationConfig, load
+
+IMAGE = f"us-central1-docker.pkg.dev/demo-project/trainers/trainer@sha256:{'0' * 64}"
+GCP = {"gcp:project": "demo-project", "gcp:region": "us-central1"}
+
+Given = Callable[..., None]
+
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> Iterator[Given]:
+    """Sets a stack's configuration as the engine hands it over: text, with objects as JSON."""
+    monkeypatch.delenv("PULUMI_CONFIG", raising=False)
+    monkeypatch.setattr(pulumi, "get_stack", lambda: "dev-cloud-run")
+    variables: tuple[ContextVar[Any], ...] = (runtime_config.CONFIG, runtime_config._SECRET_KEYS)
+    tokens = [(variable, variable.set(variable.get())) for variable in variables]
+
+    def configure(values: Mapping[str, str], secret: tuple[str, ...] = (), gcp: Mapping[str, str] = GCP) -> None:
+        keys = {f"holdfast:{key}": value for key, value in values.items()}
+        pulumi.runtime.set_all_config({**gcp, **keys}, [f"holdfast:{key}" for key in secret])
+
+    yield configure
+    for variable, token in tokens:
+        variable.reset(token)
+
+
+def refused(model: type[CloudRunConfig] | type[FoundationConfig] = CloudRunConfig) -> list[str]:
+    with pytest.raises(InputError) as raised:
+        load(model)
+    return str(raised.value).splitlines()
+
+
+def test_defaults_are_the_scenarios(given: Given) -> None:
+    given({"image": IMAGE})
+    config, target = load(CloudRunConfig)
+    assert (config.accelerator, config.cpu, config.memory) == ("nvidia-l4", "8", "32Gi")
+    assert (config.task_timeout, config.max_retries, config.deletion_protection) == ("43200s", 3, True)
+    assert (target.project, target.region, target.universe) == ("demo-project", "us-central1", catalog.universe())
+    assert config.foundation_stack("dev-cloud-run") == "dev-foundation"
+
+
+def test_a_stack_outside_the_naming_scheme_names_its_foundation(given: Given) -> None:
+    given({"image": IMAGE})
+    config, _ = load(CloudRunConfig)
+    with pytest.raises(InputError, match=r"holdfast:foundation: is missing, and the name 'train'"):
+        config.foundation_stack("train")
+    given({"image": IMAGE, "foundation": "shared"})
+    config, _ = load(CloudRunConfig)
+    assert config.foundation_stack("train") == "shared"
+
+
+def test_the_foundations_defaults(given: Given) -> None:
+    given({})
+    config, target = load(FoundationConfig)
+    assert config.services == list(catalog.services().cloud_run_job)
+    assert config.bucket(target) == "gpu-checkpoints-demo-project"
+    assert (config.service_account_id, config.soft_delete_seconds, config.force_destroy) == ("gpu-job-sa", 0, False)
+
+
+def test_text_becomes_what_the_key_holds(given: Given) -> None:
+    given(
+        {
+            "image": IMAGE,
+            "maxRetries": "5",
+            "deletionProtection": "false",
+            "env": '{"HOLDFAST_STEPS": 1000, "HOLDFAST_SEED": "7"}',
+            "secretEnv": '{"TOKEN": "secret"}',
+        },
+        secret=("secretEnv",),
+    )
+    config, _ = load(CloudRunConfig)
+    assert config.max_retries == 5
+    assert config.deletion_protection is False
+    assert config.env == {"HOLDFAST_STEPS": "1000", "HOLDFAST_SEED": "7"}
+    assert config.secret_env == {"TOKEN": "secret"}
+
+
+def test_the_environment_variable_of_the_language_host_is_read_too(
+    given: Given, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given({})
+    monkeypatch.setenv("PULUMI_CONFIG", f'{{"holdfast:image": "{IMAGE}", "holdfast:jobNme": "x"}}')
+    [line] = refused()
+    assert "holdfast:jobNme" in line
+
+
+def test_an_unknown_key_names_the_file_the_key_the_nearest_and_all(given: Given) -> None:
+    given({"image": IMAGE, "maxRetrys": "3"})
+    [line] = refused()
+    assert line.startswith("stacks/Pulumi.dev-cloud-run.yaml, holdfast:maxRetrys: there is no such key")
+    assert "did you mean holdfast:maxRetries?" in line
+    assert "taskTimeout" in line
+
+
+def test_an_unknown_key_like_no_other_gets_no_guess(given: Given) -> None:
+    given({"image": IMAGE, "zzz": "3"})
+    [line] = refused()
+    assert "did you mean" not in line
+    assert "This stack knows: stack, foundation, image" in line
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("taskTimeout", "604800s", ["604800s (168 h)", "with a GPU", "up to 43200s", "Set at most 43200s"]),
+        ("taskTimeout", "168h", ["604800s (168 h)", "Set at most 43200s"]),
+        ("maxRetries", "0", ["0 retries", "not live-migrated", "Set at least 1"]),
+        ("maxRetries", "many", ["'many' does not fit", "retries a task", "pulumi config set holdfast:maxRetries"]),
+        ("cpu", "2", ["2 CPU", "nvidia-l4 needs at least 4 CPU", "Use 8 CPU and 32 GiB"]),
+        ("image", "trainer:latest", ["not pinned by a digest", "@sha256:DIGEST"]),
+        ("env", "not an object", ["does not fit", "a map of environment variables"]),
+    ],
+)
+def test_a_wrong_value_is_one_line_with_the_key_the_reason_and_the_way_out(
+    given: Given, key: str, value: str, says: list[str]
+) -> None:
+    given({"image": IMAGE, key: value})
+    [line] = refused()
+    assert line.startswith(f"stacks/Pulumi.dev-cloud-run.yaml, holdfast:{key}: ")
+    for part in says:
+        assert part in line
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("serviceAccountId", "a" * 40, "has 40 characters; a service account's id has 6 to 30"),
+        ("bucketName", "Checkpoints", "no bucket name"),
+        ("softDeleteSeconds", "60", "604800s to 7776000s, or is off"),
+        ("deleteAfterDays", "0", "greater than or equal to 1"),
+    ],
+)
+def test_a_wrong_value_of_the_foundation(given: Given, key: str, value: str, says: str) -> None:
+    given({key: value})
+    [line] = refused(FoundationConfig)
+    assert line.startswith(f"stacks/Pulumi.dev-cloud-run.yaml, holdfast:{key}: ")
+    assert says in line
+
+
+def test_what_is_missing_is_named_with_the_command_that_sets_it(given: Given) -> None:
+    given({}, gcp={})
+    image, project, region = refused()
+    assert "holdfast:image: is missing" in image
+    assert "`pulumi config set holdfast:image VALUE`" in image
+    assert "gcp:project: is missing" in project
+    assert "gcp:region: is missing" in region
+
+
+def test_an_unknown_universe_is_refused(given: Given) -> None:
+    given({"image": IMAGE}, gcp={**GCP, "gcp:universeDomain": "example.org"})
+    [line] = refused()
+    assert "gcp:universeDomain: universe domain 'example.org'" in line
+
+
+def test_a_secret_in_plain_text_is_refused_and_not_repeated(given: Given) -> None:
+    given({"image": IMAGE, "secretEnv": '{"TOKEN": "hunter2"}'})
+    [line] = refused()
+    assert "pulumi config set --secret --path 'holdfast:secretEnv.NAME'" in line
+    assert "hunter2" not in line
+    given({"image": IMAGE, "secretEnv": '{"TOKEN": ["hunter2"]}'}, secret=("secretEnv",))
+    [line] = refused()
+    assert "holdfast:secretEnv.TOKEN: its value does not fit" in line
+    assert "hunter2" not in line
