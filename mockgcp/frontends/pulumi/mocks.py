@@ -180,7 +180,7 @@ class _Monitor(sdk.MockMonitor):
         return response
 
     def RegisterResourceOutputs(self, request: Any) -> Any:
-        if "pulumi:pulumi:Stack" in request.urn:
+        if request.urn.split("::")[2] == "pulumi:pulumi:Stack":
             self._result.outputs.update(reveal(decode(rpc.deserialize_properties(request.outputs, keep_unknowns=True))))
         return super().RegisterResourceOutputs(request)  # type: ignore[no-untyped-call]
 

@@ -1,0 +1,1 @@
+"""Rehearsals: the whole system on the real engine against the emulated cloud, before money is spent."""

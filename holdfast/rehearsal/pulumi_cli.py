@@ -1,0 +1,86 @@
+"""The Pulumi CLI as a rehearsal uses it: one command, its engine events, and what they add up to."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from holdfast.engine import Engine
+
+
+class PulumiError(Exception):
+    """A Pulumi command failed; the message carries what the engine said."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command did. `changes` counts resources by operation (create, same, delete, ...), the stack included."""
+
+    command: str
+    changes: Mapping[str, int]
+    policy_violations: Sequence[Mapping[str, Any]]
+    policy_packs: Mapping[str, str]
+    stdout: str
+
+    @property
+    def changed(self) -> int:
+        """How many resources were not left as they were."""
+        return sum(count for operation, count in self.changes.items() if operation != "same")
+
+
+@dataclass(frozen=True)
+class Pulumi:
+    """A project with the engine that runs it and the whole environment of its commands."""
+
+    engine: Engine
+    project: Path
+    env: Mapping[str, str]
+
+    def run(self, *args: str) -> str:
+        """Runs a command that changes no resource and returns its output.
+
+        Raises:
+            PulumiError: it failed.
+        """
+        done = subprocess.run(
+            [str(self.engine.pulumi), *args, "--non-interactive"],
+            cwd=self.project,
+            env=dict(self.env),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise PulumiError(f"`pulumi {' '.join(args)}` failed:\n{(done.stdout + done.stderr).strip()}")
+        return done.stdout
+
+    def operate(self, verb: str, stack: str, *args: str) -> Outcome:
+        """Runs preview, up, refresh or destroy on a stack and adds up the engine's events.
+
+        Raises:
+            PulumiError: the engine refused or failed.
+        """
+        with tempfile.TemporaryDirectory(prefix="holdfast-events-") as folder:
+            log = Path(folder) / "events.jsonl"
+            yes = () if verb == "preview" else ("--yes", "--skip-preview")
+            stdout = self.run(verb, "--stack", stack, *yes, "--event-log", str(log), *args)
+            events = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+        summary: dict[str, Any] = next((e["summaryEvent"] for e in events if "summaryEvent" in e), {})
+        return Outcome(
+            command=f"{verb} {stack}",
+            changes=summary.get("resourceChanges", {}),
+            policy_violations=[e["policyEvent"] for e in events if "policyEvent" in e],
+            policy_packs=summary.get("PolicyPacks") or summary.get("policyPacks") or {},
+            stdout=stdout,
+        )
+
+    def outputs(self, stack: str) -> dict[str, Any]:
+        """The stack's outputs."""
+        found: dict[str, Any] = json.loads(self.run("stack", "output", "--stack", stack, "--json"))
+        return found
