@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 app = typer.Typer(
@@ -47,7 +48,7 @@ def rehearse_cloud_run(
     began = time.monotonic()
 
     def say(line: str) -> None:
-        _out.print(f"[dim]{_clock(time.monotonic() - began)}[/dim]  {line}", markup=True)
+        _out.print(f"[dim]{_clock(time.monotonic() - began)}[/dim]  {escape(line)}")
 
     found = engine.ensure(say)
     say(f"Pulumi {found.version} ({found.source}: {found.pulumi})")
@@ -134,7 +135,7 @@ def main() -> None:
     try:
         app()
     except (_Usage, RehearsalError, PulumiError, ToolError, ApiError) as error:
-        _err.print(f"[red]error:[/red] {error}", markup=True)
+        _err.print(f"[red]error:[/red] {escape(str(error))}")
         sys.exit(1)
     except KeyboardInterrupt:
         _err.print("interrupted; everything it started was ended")

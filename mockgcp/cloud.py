@@ -23,12 +23,13 @@ from mockgcp import schemas
 from mockgcp.audit import AuditEntry, AuditLog
 from mockgcp.clock import Clock
 from mockgcp.durations import NOMINAL
-from mockgcp.errors import ApiError, not_found, permission_denied
-from mockgcp.faults import Fault, Faults
+from mockgcp.errors import ApiError, permission_denied
+from mockgcp.faults import Faults
 from mockgcp.operations import Operation, Operations
 from mockgcp.policy import Policies
 from mockgcp.schemas import validate
 from mockgcp.service import Call, Handler, Service
+from mockgcp.services import SERVICES
 
 # The principal of a plane: it acts as the platform, may call the mockgcp.* methods and writes the system log.
 PLATFORM = "system:mockgcp"
@@ -69,8 +70,6 @@ class Cloud:
         durations: Mapping[str, float] | None = None,
         universe: str = "googleapis.com",
     ) -> None:
-        from mockgcp.services import SERVICES  # the services import this module's types
-
         self.clock = clock or Clock()
         self.universe = catalog.universe(universe)
         self.durations: Mapping[str, float] = {**NOMINAL, **(durations or {})}
@@ -234,8 +233,8 @@ class Cloud:
         """Whether a service account has that e-mail: one that was created, or a Google-managed agent of a project."""
         if any(account["email"] == email for account in self.table("iam.serviceAccount").values()):
             return True
-        local = email.partition("@")[0]
-        return any(str(p.number) in local for p in self._projects.values())
+        agent = email.partition("@")[0].removeprefix("service-")
+        return any(agent == str(project.number) for project in self._projects.values())
 
     # -- projects ------------------------------------------------------------------------------------------------
 
@@ -284,6 +283,3 @@ class Cloud:
             self.clock.clear()
             self.faults.clear()
             self.audit.clear()
-
-
-__all__ = ["DEFAULT_OWNER", "PLATFORM", "ApiError", "Cloud", "Fault", "Operation", "Project", "not_found"]

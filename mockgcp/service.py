@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mockgcp.operations import Operation
 from mockgcp.schemas import Method
@@ -31,6 +31,7 @@ class Call:
 
 Result = Mapping[str, Any] | Operation
 ResourceOf = Callable[[Call], str]
+Run = TypeVar("Run", bound=Callable[[Call], Result])
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,10 @@ class Service:
         on: ResourceOf,
         permission: str | None = None,
         rules: Callable[[Call], None] | None = None,
-    ) -> Callable[[Callable[[Call], Result]], Callable[[Call], Result]]:
+    ) -> Callable[[Run], Run]:
         """Registers the decorated function as the handler of `method_id`."""
 
-        def register(run: Callable[[Call], Result]) -> Callable[[Call], Result]:
+        def register(run: Run) -> Run:
             self.handlers[method_id] = Handler(run, permission, on, rules)
             return run
 

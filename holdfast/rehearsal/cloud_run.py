@@ -76,6 +76,10 @@ def rehearse(options: Options, engine: Engine, say: Say) -> CloudRunReport:
         PulumiError: a Pulumi command failed.
     """
     files = _configuration(options)
+    try:
+        strikes = seeded_steps(options.seed, options.preemptions, options.steps)
+    except ValueError as error:
+        raise RehearsalError(f"{error}: raise --steps or lower --preemptions") from error
     report = CloudRunReport(
         scenario="cloud-run", seed=options.seed, engine=engine.source, engine_version=engine.version
     )
@@ -90,7 +94,6 @@ def rehearse(options: Options, engine: Engine, say: Say) -> CloudRunReport:
         for project in {file.config["gcp:project"] for file in files.values()}:
             cloud.seed_project(project)
         image = _trainer(sealed.state)
-        strikes = seeded_steps(options.seed, options.preemptions, options.steps)
         plane = CloudRunPlane(
             cloud,
             state_dir=sealed.state / "cloud-run",
@@ -213,8 +216,6 @@ def _configuration(options: Options) -> dict[str, StackFile]:
             f"it would on the platform: set holdfast:maxRetries in stacks/Pulumi.{options.job}.yaml to at least "
             f"{options.preemptions}, or ask for at most {retries} with --preemptions"
         )
-    if options.preemptions > options.steps - 1:
-        raise RehearsalError(f"{options.preemptions} preemptions need more steps than {options.steps}; raise --steps")
     job["holdfast:env"] = {
         **job.get("holdfast:env", {}),
         "HOLDFAST_SEED": str(options.seed),

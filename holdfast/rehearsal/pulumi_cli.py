@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -47,7 +48,13 @@ class Pulumi:
         Raises:
             PulumiError: it failed.
         """
-        done = subprocess.run(
+        done = self._run(*args)
+        if done.returncode != 0:
+            raise PulumiError(f"`pulumi {' '.join(args)}` failed:\n{(done.stdout + done.stderr).strip()}")
+        return done.stdout
+
+    def _run(self, *args: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
             [str(self.engine.pulumi), *args, "--non-interactive"],
             cwd=self.project,
             env=dict(self.env),
@@ -56,9 +63,6 @@ class Pulumi:
             text=True,
             check=False,
         )
-        if done.returncode != 0:
-            raise PulumiError(f"`pulumi {' '.join(args)}` failed:\n{(done.stdout + done.stderr).strip()}")
-        return done.stdout
 
     def operate(self, verb: str, stack: str, *args: str) -> Outcome:
         """Runs preview, up, refresh or destroy on a stack and adds up the engine's events.
@@ -69,18 +73,40 @@ class Pulumi:
         with tempfile.TemporaryDirectory(prefix="holdfast-events-") as folder:
             log = Path(folder) / "events.jsonl"
             yes = () if verb == "preview" else ("--yes", "--skip-preview")
-            stdout = self.run(verb, "--stack", stack, *yes, "--event-log", str(log), *args)
-            events = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+            done = self._run(verb, "--stack", stack, *yes, "--event-log", str(log), *args)
+            lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+            events = [json.loads(line) for line in lines]
+        if done.returncode != 0:
+            said = _errors(events) or [(done.stdout + done.stderr).strip()]
+            raise PulumiError(f"`pulumi {verb}` of {stack} failed:\n" + "\n".join(said))
         summary: dict[str, Any] = next((e["summaryEvent"] for e in events if "summaryEvent" in e), {})
         return Outcome(
             command=f"{verb} {stack}",
             changes=summary.get("resourceChanges", {}),
             policy_violations=[e["policyEvent"] for e in events if "policyEvent" in e],
             policy_packs=summary.get("PolicyPacks") or summary.get("policyPacks") or {},
-            stdout=stdout,
+            stdout=done.stdout,
         )
 
     def outputs(self, stack: str) -> dict[str, Any]:
         """The stack's outputs."""
         found: dict[str, Any] = json.loads(self.run("stack", "output", "--stack", stack, "--json"))
         return found
+
+
+def _errors(events: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What went wrong, each thing once: mandatory policy violations, then the engine's error messages."""
+    violations = [
+        f"policy {event['policyName']}: {event['message']}"
+        for event in (e["policyEvent"] for e in events if "policyEvent" in e)
+        if event.get("enforcementLevel") == "mandatory"
+    ]
+    diagnostics = [e["diagnosticEvent"] for e in events if "diagnosticEvent" in e]
+    errors = [d for d in diagnostics if d.get("severity") == "error"]
+    messages = [f"{d.get('urn', '').rpartition('::')[2]}: {_plain(d['message'])}".removeprefix(": ") for d in errors]
+    return list(dict.fromkeys([*violations, *messages]))
+
+
+def _plain(text: str) -> str:
+    """The text without the engine's colour marks."""
+    return re.sub(r"<\{%.*?%\}>", "", text).strip()

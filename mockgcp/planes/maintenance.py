@@ -64,12 +64,17 @@ class AtTimes:
         return True
 
 
+# The last steps are left alone: a task that is done before SIGTERM reaches it was not preempted.
+_LEFT_ALONE = 3
+
+
 def seeded_steps(seed: int, count: int, steps: int) -> tuple[int, ...]:
-    """`count` different steps in [1, steps - 1], sorted: where a seed has maintenance strike.
+    """`count` different steps, sorted, at which a seed has maintenance strike a job of `steps` steps.
 
     Raises:
-        ValueError: there are not that many steps.
+        ValueError: the job has too few steps for that.
     """
-    if count > steps - 1:
-        raise ValueError(f"{count} preemptions need at least {count + 1} steps, the job has {steps}")
-    return tuple(sorted(random.Random(seed).sample(range(1, steps), count)))
+    places = range(1, steps - _LEFT_ALONE)
+    if count > len(places):
+        raise ValueError(f"{count} preemptions need at least {count + _LEFT_ALONE + 1} steps, the job has {steps}")
+    return tuple(sorted(random.Random(seed).sample(places, count)))

@@ -90,6 +90,10 @@ def check_template(call: Call, execution: Mapping[str, Any]) -> None:
             ("template.template.containers", "required"),
         )
     container, violations = containers[0], []
+    if not task.get("serviceAccount"):
+        # The API would take Compute Engine's default account, which a project without that API does not have.
+        why = "the project has no default service account (Compute Engine is off): name one of your own"
+        violations.append(("template.template.serviceAccount", why))
     limits = container.get("resources", {}).get("limits", {})
     accelerator = task.get("nodeSelector", {}).get("accelerator")
     gpus = limits.get(GPU)
@@ -133,7 +137,7 @@ _FIELDS = {
 }
 
 
-def _with_defaults(call: Call, body: Mapping[str, Any], project_number: int) -> dict[str, Any]:
+def _with_defaults(body: Mapping[str, Any]) -> dict[str, Any]:
     """The body as the server stores it: defaults filled in, nothing the caller sent changed."""
     result, limits = copy.deepcopy(dict(body)), catalog.cloud_run()
     execution = result["template"]
@@ -143,7 +147,6 @@ def _with_defaults(call: Call, body: Mapping[str, Any], project_number: int) -> 
     task.setdefault("timeout", f"{limits.task_timeout_default_s:g}s")
     task.setdefault("maxRetries", limits.max_retries_default)
     task.setdefault("executionEnvironment", "EXECUTION_ENVIRONMENT_GEN2")
-    task.setdefault("serviceAccount", f"{project_number}-compute@developer.gserviceaccount.com")
     resources = task["containers"][0].setdefault("resources", {})
     resources["limits"] = {"cpu": "1000m", "memory": "512Mi", **resources.get("limits", {})}
     result.setdefault("launchStage", "GA")
@@ -155,9 +158,8 @@ def _with_defaults(call: Call, body: Mapping[str, Any], project_number: int) -> 
 
 @service.method("run.projects.locations.jobs.create", permission="run.jobs.create", on=parent, rules=_check_create)
 def create(call: Call) -> Operation | Mapping[str, Any]:
-    project = call.cloud.project(parent(call).split("/")[1])
     name = f"{parent(call)}/jobs/{call.params['jobId']}"
-    stored = _with_defaults(call, call.body, project.number)
+    stored = _with_defaults(call.body)
     iam.require_act_as(call, stored["template"]["template"]["serviceAccount"])
     if name in call.cloud.table("run.job"):
         raise already_exists(f"Resource '{call.params['jobId']}' already exists.")
@@ -184,8 +186,7 @@ def create(call: Call) -> Operation | Mapping[str, Any]:
 )
 def patch(call: Call) -> Operation | Mapping[str, Any]:
     old, name = job(call), job_name(call)
-    project = call.cloud.project(name.split("/")[1])
-    stored = _with_defaults(call, call.body, project.number)
+    stored = _with_defaults(call.body)
     iam.require_act_as(call, stored["template"]["template"]["serviceAccount"])
     kept = ("name", "uid", "createTime", "creator", "executionCount", "latestCreatedExecution")
     stored.update({key: old[key] for key in kept if key in old})

@@ -74,6 +74,17 @@ def _one_of(path: str, value: str, allowed: tuple[str, ...]) -> None:
         raise invalid(f"Invalid argument: {path} is {value!r}, expected one of {', '.join(allowed)}.", (path, "value"))
 
 
+# Fields that a bucket may be without, and the values of those it always has.
+_OPTIONAL = ("autoclass", "billing", "cors", "encryption", "labels", "lifecycle", "logging", "versioning", "website")
+
+
+def _defaults() -> dict[str, Any]:
+    return {
+        "storageClass": "STANDARD",
+        "softDeletePolicy": {"retentionDurationSeconds": str(catalog.storage().soft_delete_default_s)},
+    }
+
+
 @service.method("storage.buckets.insert", permission="storage.buckets.create", on=_project, rules=_check_bucket)
 def insert(call: Call) -> Mapping[str, Any]:
     project = call.cloud.project(call.params["project"])
@@ -88,8 +99,7 @@ def insert(call: Call) -> Mapping[str, Any]:
     now = call.cloud.clock.timestamp()
     iam = call.body.get("iamConfiguration", {})
     buckets[name] = {
-        "storageClass": "STANDARD",
-        "softDeletePolicy": {"retentionDurationSeconds": str(catalog.storage().soft_delete_default_s)},
+        **_defaults(),
         **call.body,
         # Names and locations come back in the server's own spelling.
         "location": call.body.get("location", "US").upper(),
@@ -157,6 +167,15 @@ def patch(call: Call) -> Mapping[str, Any]:
     bucket["metageneration"] = str(int(bucket["metageneration"]) + 1)
     bucket["updated"] = call.cloud.clock.timestamp()
     return bucket
+
+
+@service.method("storage.buckets.update", permission="storage.buckets.update", on=_bucket_name, rules=_check_patch)
+def update(call: Call) -> Mapping[str, Any]:
+    """Replaces what can change: a field that is left out goes back to its default."""
+    bucket = _bucket(call)
+    for key in [key for key in bucket if key in _OPTIONAL and key not in call.body]:
+        del bucket[key]
+    return patch(Call(call.cloud, call.method, call.params, {**_defaults(), **call.body}, call.principal))
 
 
 @service.method("storage.buckets.delete", permission="storage.buckets.delete", on=_bucket_name)

@@ -137,10 +137,7 @@ class Provider:
             return []
         properties = self._effective(kind, inputs)
         try:
-            body = self._body(kind, properties)
-            if kind.dry_run.method.startswith("iam."):
-                body = {"accountId": properties["accountId"]}
-            self._cloud.validate(kind.dry_run.method, kind.dry_run.fill(properties), body, self._principal)
+            kind.dry_run(self._session, properties, self._body(kind, properties))
         except ApiError as error:
             return [Failure("", error.message)]
         return []
@@ -204,7 +201,7 @@ class Provider:
             return State(old.id, keep_secrets(news, {**old.outputs, **properties}))
         if kind.update is None:
             raise ProviderError(f"{token} cannot change in place; every change replaces it")
-        before = {**self._effective(kind, old.inputs), **reveal(old.outputs)}
+        before = {**reveal(old.outputs), **self._effective(kind, old.inputs)}
         rest = kind.update(self.session, before, properties, self._body(kind, properties))
         return self._state(kind, news, properties, rest)
 
@@ -215,7 +212,7 @@ class Provider:
             ApiError: the API's refusal.
         """
         kind = resource_type(token)
-        kind.delete(self.session, {**self._effective(kind, old.inputs), **reveal(old.outputs)})
+        kind.delete(self.session, {**reveal(old.outputs), **self._effective(kind, old.inputs)})
 
     def invoke(self, token: str, args: Properties) -> dict[str, Value]:
         """Calls a provider function.
@@ -252,7 +249,7 @@ class Provider:
         for key in kind.table.ignore_case:
             if str(properties.get(key, "")).lower() == str(outputs.get(key, "")).lower():
                 outputs[key] = properties.get(key, outputs.get(key))
-        identifier = kind.id.format_map({**properties, **outputs})
+        identifier = kind.id.format_map({**outputs, **properties})
         return State(identifier, keep_secrets(inputs, outputs))
 
     def _live_inputs(self, kind: ResourceType, inputs: Properties, outputs: Properties) -> dict[str, Value]:

@@ -37,6 +37,14 @@ class Session:
         result = self.cloud.call(method_id, params, body, self.principal)
         return self.cloud.wait(result) if isinstance(result, Operation) else result
 
+    def validate(self, request: Request, properties: Props, body: Any) -> None:
+        """Asks for the call's schemas and rules alone.
+
+        Raises:
+            ApiError: what the call would be refused for.
+        """
+        self.cloud.validate(request.method, request.fill(properties), body, self.principal)
+
     def get(self, method_id: str, params: Mapping[str, Any]) -> dict[str, Any] | None:
         """A read; None where there is nothing."""
         try:
@@ -71,6 +79,7 @@ Create = Callable[[Session, Props, Mapping[str, Any]], Mapping[str, Any]]
 Read = Callable[[Session, Props], Mapping[str, Any] | None]
 Update = Callable[[Session, Props, Props, Mapping[str, Any]], Mapping[str, Any]]
 Delete = Callable[[Session, Props], None]
+DryRun = Callable[[Session, Props, Mapping[str, Any]], None]
 
 
 @dataclass(frozen=True)
@@ -88,7 +97,7 @@ class ResourceType:
         in_project, located: whether `project` and `location` come from the provider's configuration when left out.
         create, read, update, delete: the calls; update None: every change replaces.
         derive: outputs that no REST field carries.
-        dry_run: the call whose rules a preview checks; None: only the types are checked.
+        dry_run: checks the API's rules before anything is created; None: only the types are checked.
     """
 
     token: str
@@ -107,7 +116,7 @@ class ResourceType:
     auto_name: AutoName | None = None
     in_project: bool = True
     derive: Callable[[Session, Props, Mapping[str, Any]], Props] = lambda session, properties, rest: {}
-    dry_run: Request | None = None
+    dry_run: DryRun | None = None
 
     @property
     def inputs(self) -> Object:
@@ -121,6 +130,11 @@ class ResourceType:
 def created_by(request: Request) -> Create:
     """A create that is one call with the translated body."""
     return lambda session, properties, body: session.call(request.method, request.fill(properties), body)
+
+
+def validated_by(request: Request) -> DryRun:
+    """A dry run of a create that is one call with the translated body."""
+    return lambda session, properties, body: session.validate(request, properties, body)
 
 
 def read_by(request: Request) -> Read:

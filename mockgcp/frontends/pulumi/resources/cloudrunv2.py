@@ -19,6 +19,7 @@ from mockgcp.frontends.pulumi.resource import (
     id_parts,
     read_by,
     updated_by,
+    validated_by,
 )
 from mockgcp.frontends.pulumi.translate import PROVISIONED, Table
 
@@ -64,7 +65,7 @@ JOB = ResourceType(
     update=updated_by(Request("run.projects.locations.jobs.patch", _NAME)),
     delete=_delete,
     auto_name=AutoName(),
-    dry_run=_CREATE,
+    dry_run=validated_by(_CREATE),
     defaults={
         "deletionProtection": True,
         "template.template.maxRetries": 3,

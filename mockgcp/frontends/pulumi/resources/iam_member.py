@@ -8,6 +8,7 @@ from typing import Any
 
 from mockgcp.errors import ApiError
 from mockgcp.frontends.pulumi.resource import Props, Request, ResourceType, Session, id_parts
+from mockgcp.frontends.pulumi.schema import Object
 
 # The provider retries a concurrent policy change; so do we, with no wait (the emulated race is over by then).
 _ATTEMPTS = 5
@@ -24,11 +25,16 @@ class PolicyCalls:
 
 
 def iam_member(
-    token: str, resource: type, args: type, target: str, calls: PolicyCalls, normal: Callable[[Props], Props] = dict
+    token: str,
+    resource: type,
+    args: type,
+    target: str,
+    calls: PolicyCalls,
+    normal: Callable[[Props], Props] = lambda properties: {},
 ) -> ResourceType:
     """The resource type of one member of one role; `target` is the template of what it is granted on.
 
-    `normal` puts the properties into the spelling the provider keeps.
+    `normal` gives the outputs that the provider keeps in another spelling than the program's.
     """
 
     def edit(session: Session, properties: Props, *, add: bool) -> Mapping[str, Any]:
@@ -77,11 +83,12 @@ def iam_member(
         resource=resource,
         args=args,
         id=identifier,
-        import_id=id_parts(identifier),
+        # `pulumi import` takes the three parts with spaces between them, too, as the registry documents.
+        import_id=lambda given: id_parts(identifier)(given.replace(" ", "/")),
         create=create,
         read=read,
         delete=delete,
-        in_project="project" in args.__init__.__annotations__,  # type: ignore[misc]
+        in_project="project" in Object(args).fields,
         replace_on=frozenset({"bucket", "project", "serviceAccountId", "role", "member", "condition"}),
         derive=lambda session, properties, rest: {**normal(properties), "etag": rest.get("etag", "")},
     )

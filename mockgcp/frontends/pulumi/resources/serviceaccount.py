@@ -23,10 +23,13 @@ _CREATE = Request("iam.projects.serviceAccounts.create", {"name": "projects/{pro
 _NAME = {"name": "{name}"}
 
 
-def _create(session: Session, properties: Props, body: Mapping[str, Any]) -> Mapping[str, Any]:
+def _account(properties: Props, body: Mapping[str, Any]) -> dict[str, Any]:
     account = {key: value for key, value in body.items() if key in ("displayName", "description")}
-    sent = {"accountId": properties["accountId"], "serviceAccount": account}
-    made = session.call(_CREATE.method, _CREATE.fill(properties), sent)
+    return {"accountId": properties["accountId"], "serviceAccount": account}
+
+
+def _create(session: Session, properties: Props, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    made = session.call(_CREATE.method, _CREATE.fill(properties), _account(properties, body))
     if properties.get("disabled"):
         session.call("iam.projects.serviceAccounts.disable", {"name": made["name"]}, {})
         made["disabled"] = True
@@ -66,7 +69,7 @@ ACCOUNT = ResourceType(
     defaults={"disabled": False},
     table=Table(local=frozenset({"accountId", "createIgnoreAlreadyExists", "deletionPolicy", "project"})),
     derive=_derive,
-    dry_run=_CREATE,
+    dry_run=lambda session, properties, body: session.validate(_CREATE, properties, _account(properties, body)),
 )
 
 IAM_MEMBER = iam_member(

@@ -18,6 +18,7 @@ from mockgcp.frontends.pulumi.resource import (
     deleted_by,
     read_by,
     updated_by,
+    validated_by,
 )
 from mockgcp.frontends.pulumi.resources.iam_member import PolicyCalls, iam_member
 from mockgcp.frontends.pulumi.translate import PROVISIONED, Table
@@ -69,10 +70,10 @@ BUCKET = ResourceType(
     import_id=lambda identifier: {"name": identifier.removeprefix("gs://").split("/")[-1]},
     create=created_by(_INSERT),
     read=read_by(Request("storage.buckets.get", _BUCKET)),
-    update=updated_by(Request("storage.buckets.patch", _BUCKET)),
+    update=updated_by(Request("storage.buckets.update", _BUCKET)),
     delete=_delete,
     auto_name=AutoName(),
-    dry_run=_INSERT,
+    dry_run=validated_by(_INSERT),
     defaults={"forceDestroy": False, "storageClass": "STANDARD", "softDeletePolicy.retentionDurationSeconds": 604800},
     replace_on=frozenset(
         {
@@ -130,4 +131,6 @@ BUCKET_IAM_MEMBER = iam_member(
         set=Request("storage.buckets.setIamPolicy", {"bucket": "{bucket}"}),
         wrapped=False,
     ),
+    # The provider keeps the bucket under this name in the state.
+    normal=lambda properties: {"bucket": f"b/{properties['bucket'].removeprefix('b/')}"},
 )
