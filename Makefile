@@ -1,0 +1,59 @@
+# Holdfast needs Python 3.11 and pip; the rest it gets itself. `make PYTHON=python3.12 ...` names another interpreter.
+PYTHON ?= python3
+GROUPS ?= base,mockgcp,trainer,dev
+ARGS ?=
+BIN := .venv/bin
+ENGINE := $(BIN)/python -m holdfast.engine
+COMPILE := $(BIN)/uv pip compile --universal --generate-hashes --no-header --no-annotate -q --python-version 3.11
+LOCKS := requirements
+
+.DEFAULT_GOAL := help
+.PHONY: help env engine rehearse test test-engine lint format lock doctor bench clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+env:  ## .venv from requirements/*.lock (GROUPS=base,mockgcp for less)
+	@$(PYTHON) holdfast/bootstrap.py --groups $(GROUPS)
+
+engine: env  ## the Pulumi CLI: from PATH, else our cache, else built (4-8 minutes, once)
+	@$(ENGINE) ensure
+
+rehearse: engine  ## scenario A from `up` to `destroy` on the emulated cloud (ARGS="--seed 7 --preemptions 3")
+	@$(BIN)/holdfast rehearse cloud-run $(ARGS)
+
+test: env  ## all tests; those of the engine only when it is there already
+	@if $(ENGINE) find; then $(BIN)/pytest -n 2 $(ARGS); else \
+	  echo 'Not proved here: the tests that run the real Pulumi engine. To run them too: make test-engine'; \
+	  $(BIN)/pytest -n 2 -m 'not engine' $(ARGS); fi
+
+test-engine: engine  ## all tests, with the real engine, which it brings first
+	@$(BIN)/pytest -n 2 $(ARGS)
+
+lint: env  ## ruff and mypy
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: env  ## ruff, changing files
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+# The order matters: each lock is held to the versions of those before it.
+lock: env  ## requirements/*.lock anew, from pyproject.toml
+	$(COMPILE) --group bootstrap -o $(LOCKS)/bootstrap.lock
+	$(COMPILE) pyproject.toml -c $(LOCKS)/bootstrap.lock -o $(LOCKS)/base.lock
+	$(COMPILE) --group mockgcp -c $(LOCKS)/base.lock -o $(LOCKS)/mockgcp.lock
+	$(COMPILE) --group trainer -c $(LOCKS)/base.lock -c $(LOCKS)/mockgcp.lock -o $(LOCKS)/trainer.lock
+	$(COMPILE) --group dev -c $(LOCKS)/bootstrap.lock -c $(LOCKS)/base.lock -c $(LOCKS)/mockgcp.lock \
+	  -c $(LOCKS)/trainer.lock -o $(LOCKS)/dev.lock
+
+doctor: env  ## every tool found, and the cloud that this shell points at
+	@$(BIN)/holdfast doctor
+
+bench: engine  ## the benchmark's ratios
+	@$(BIN)/python -m tests.bench $(ARGS)
+
+clean:  ## removes .venv and what tests and linters leave; the cache of tools stays
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
