@@ -1,1 +1,1 @@
-"""Holdfast: long training jobs on scarce Google Cloud accelerators, and the rehearsal of them. The operator's command."""
+"""The operator's command: long training jobs on scarce accelerators, and their rehearsal before money is spent."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import signal
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +14,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+
+from holdfast.errors import OperatorError
+from holdfast.toolcache import ToolError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -40,11 +45,12 @@ def rehearse_cloud_run(
     keep: Annotated[bool, typer.Option(help="Leave the rehearsal's folder for a look.")] = False,
 ) -> None:
     """Scenario A: preview, policies, up, execute, preempt, resume, verify against an undisturbed run, destroy."""
+    _require({"googleapiclient": "mockgcp", "psutil": "mockgcp", "jax": "trainer", "orbax": "trainer"})
     from holdfast import engine
     from holdfast.rehearsal import cloud_run
 
     if json_file is not None and not json_file.resolve().parent.is_dir():
-        raise _Usage(f"--json {json_file}: its folder does not exist; make it first")
+        raise OperatorError(f"--json {json_file}: its folder does not exist; make it first")
     began = time.monotonic()
 
     def say(line: str) -> None:
@@ -59,7 +65,7 @@ def rehearse_cloud_run(
     _out.print(_summary(report, time.monotonic() - began))
     if not report.passed:
         failed = ", ".join(story.name for story in report.stories if not story.held)
-        raise _Usage(f"the rehearsal did not hold: {failed or 'something was left over'}; see --json FILE and --keep")
+        raise OperatorError(f"the rehearsal did not hold: {failed or 'left over'}; look with --json FILE and --keep")
 
 
 def _summary(report: Any, seconds: float) -> Table:
@@ -84,6 +90,16 @@ def _summary(report: Any, seconds: float) -> Table:
     for story in report.stories:
         table.add_row(f"story {story.name}", "[green]held[/green]" if story.held else "[red]did not hold[/red]")
     return table
+
+
+def _require(modules: Mapping[str, str]) -> None:
+    """Refuses to go on without the dependency groups a command needs; `modules` names the group of each."""
+    missing = sorted({group for module, group in modules.items() if importlib.util.find_spec(module) is None})
+    if missing:
+        raise OperatorError(
+            f"this environment lacks the dependency groups {', '.join(missing)} (it may have been made for deploying "
+            "only): run `make env`"
+        )
 
 
 def _clock(seconds: float) -> str:
@@ -114,27 +130,19 @@ def engine_env() -> None:
 
     found = engine.find()
     if found is None:
-        raise _Usage("no Pulumi engine yet; `make engine` gets one")
+        raise OperatorError("no Pulumi engine yet; `make engine` gets one")
     env = found.environ({"PATH": "$PATH"})
     for name in ("PATH", "HOLDFAST_PYTHON"):
         print(f'export {name}="{env[name]}"')
 
 
-class _Usage(Exception):
-    """An error whose message is all the user needs."""
-
-
 def main() -> None:
     """Runs the command; an expected failure is one message and exit code 1."""
-    from holdfast.rehearsal.cloud_run import PulumiError, RehearsalError
-    from holdfast.toolcache import ToolError
-    from mockgcp.errors import ApiError
-
     # A polite end, so that every `finally` runs and nothing is left over.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         app()
-    except (_Usage, RehearsalError, PulumiError, ToolError, ApiError) as error:
+    except (OperatorError, ToolError) as error:
         _err.print(f"[red]error:[/red] {escape(str(error))}")
         sys.exit(1)
     except KeyboardInterrupt:

@@ -113,6 +113,21 @@ class Cloud:
                 self.changed.notify_all()
             return result
 
+    def answer(
+        self,
+        method_id: str,
+        params: Mapping[str, Any] | None = None,
+        body: Any = None,
+        principal: str | None = None,
+    ) -> dict[str, Any]:
+        """Makes a call and waits for the operation it may start.
+
+        Raises:
+            ApiError: the call's, or the operation's.
+        """
+        result = self.call(method_id, params, body, principal)
+        return self.wait(result) if isinstance(result, Operation) else result
+
     def validate(self, method_id: str, params: Mapping[str, Any], body: Any, principal: str) -> None:
         """Runs a call's schemas and service rules and nothing else: no state, no permission, no audit entry.
 

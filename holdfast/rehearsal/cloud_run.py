@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.engine import Engine
+from holdfast.errors import OperatorError
 from holdfast.rehearsal.pulumi_cli import Outcome, Pulumi, PulumiError
 from holdfast.rehearsal.report import CloudRunReport, Story, TimeOverride, phase
 from holdfast.rehearsal.sealed import REPOSITORY, Sealed, StackFile, read_stack, sealed_environment, write_stack
@@ -37,7 +38,7 @@ _EXECUTION_TIMEOUT_S = 900.0
 _XLA_FLAGS = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 
 
-class RehearsalError(Exception):
+class RehearsalError(OperatorError):
     """The rehearsal cannot be run as asked, or something it needs failed; the message says the way out."""
 
 
@@ -299,9 +300,7 @@ def _log(cloud: Cloud, project: str) -> list[dict[str, Any]]:
 
 
 def _get(cloud: Cloud, method: str, params: Mapping[str, Any], body: Any = None) -> dict[str, Any]:
-    answer = cloud.call(method, params, body, DEFAULT_OWNER)
-    assert isinstance(answer, dict)
-    return answer
+    return cloud.answer(method, params, body, DEFAULT_OWNER)
 
 
 class _Teller:

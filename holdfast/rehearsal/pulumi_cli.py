@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.engine import Engine
+from holdfast.errors import OperatorError
 
 
-class PulumiError(Exception):
+class PulumiError(OperatorError):
     """A Pulumi command failed; the message carries what the engine said."""
 
 

@@ -254,10 +254,10 @@ class CloudRunPlane:
         needed = list(_READ if volume["gcs"].get("readOnly") else _READ + _WRITE)
         try:
             params = {"bucket": bucket, "permissions": needed}
-            answer = self._cloud.call("storage.buckets.testIamPermissions", params, None, identity)
+            answer = self._cloud.answer("storage.buckets.testIamPermissions", params, None, identity)
         except ApiError as error:
             raise _NotStartedError(f"Mounting volume {name} failed: bucket {bucket}: {error.message}") from error
-        missing = [p for p in needed if p not in dict(_plain(answer)).get("permissions", [])]
+        missing = [p for p in needed if p not in answer.get("permissions", [])]
         if missing:
             raise _NotStartedError(
                 f"Mounting volume {name} failed: {identity} lacks {', '.join(missing)} on bucket {bucket}."
@@ -281,7 +281,7 @@ class CloudRunPlane:
         return self._call("mockgcp.run.tasks.report", {"name": task["name"]}, body)
 
     def _call(self, method: str, params: Mapping[str, Any] | None = None, body: Any = None) -> dict[str, Any]:
-        return _plain(self._cloud.call(method, params, body, PLATFORM))
+        return self._cloud.answer(method, params, body, PLATFORM)
 
 
 class _TaskLog:
@@ -329,10 +329,6 @@ def _json_object(text: str) -> dict[str, Any] | None:
         value = json.loads(text)
         return value if isinstance(value, dict) else None
     return None
-
-
-def _plain(answer: Any) -> dict[str, Any]:
-    return dict(answer)
 
 
 def _into(mounts: Mapping[str, Path], value: str) -> str:

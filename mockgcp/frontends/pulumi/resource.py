@@ -14,7 +14,6 @@ from mockgcp.frontends.pulumi import schema
 from mockgcp.frontends.pulumi.schema import Kind, Object
 from mockgcp.frontends.pulumi.translate import Table
 from mockgcp.frontends.pulumi.values import Value
-from mockgcp.operations import Operation
 
 Props = Mapping[str, Value]
 
@@ -34,8 +33,7 @@ class Session:
         Raises:
             ApiError: the call's, or the operation's.
         """
-        result = self.cloud.call(method_id, params, body, self.principal)
-        return self.cloud.wait(result) if isinstance(result, Operation) else result
+        return self.cloud.answer(method_id, params, body, self.principal)
 
     def validate(self, request: Request, properties: Props, body: Any) -> None:
         """Asks for the call's schemas and rules alone.
