@@ -1,0 +1,56 @@
+import json
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from workloads.trainer.events import EventLog, read_events
+
+
+def test_stdout_and_file_carry_the_same_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "job" / "0" / "events.jsonl"
+    EventLog(path, job="job", execution="job-abcde", task_index=0, attempt=2).emit(
+        "step", "completed", step=3, loss=1.5
+    )
+    out = capsys.readouterr().out
+    assert out == path.read_text()
+    event = json.loads(out)
+    assert datetime.fromisoformat(event.pop("time")).utcoffset() is not None
+    assert event == {
+        "v": 1,
+        "severity": "INFO",
+        "message": "completed",
+        "event": "step",
+        "job": "job",
+        "execution": "job-abcde",
+        "task_index": 0,
+        "attempt": 2,
+        "step": 3,
+        "loss": 1.5,
+    }
+
+
+@pytest.mark.parametrize(
+    "torn", ['{"v": 1, "event": "st', '{"v": 1, "event": "step", "step": 9', '"', '{"message": "\udcc3']
+)
+def test_a_torn_last_line_costs_only_itself(tmp_path: Path, torn: str) -> None:
+    path = tmp_path / "events.jsonl"
+    EventLog(path).emit("step", "first attempt", step=1)
+    with path.open("ab") as file:
+        file.write(torn.encode(errors="surrogateescape"))
+    log = EventLog(path)
+    log.emit("start", "second attempt")
+    log.emit("step", "second attempt", step=2)
+    assert [event["event"] for event in read_events(path)] == ["step", "start", "step"]
+    assert path.read_bytes().count(b"\n") == 4
+
+
+def test_a_whole_last_line_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    for _ in range(2):
+        EventLog(path).emit("start", "attempt")
+    assert path.read_text().count("\n") == len(read_events(path)) == 2
+
+
+def test_no_file_no_events(tmp_path: Path) -> None:
+    assert read_events(tmp_path / "events.jsonl") == []

@@ -1,0 +1,92 @@
+"""The trainer as a process, in an environment of its own."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).parents[2]
+STEPS, EVERY = 12, 4
+PATIENCE = 120.0  # seconds until a test gives up on a process; far above what a loaded machine needs
+
+
+class Trainer:
+    """Starts attempts of one task (job `job`, index 0) whose files are in `task_dir`."""
+
+    def __init__(self, root: Path, cache: Path):
+        self.root = root
+        self.cache = cache
+        self.task_dir = root / "checkpoints" / "job" / "0"
+        self.processes: list[subprocess.Popen[str]] = []
+
+    def command(self, *args: str, **variables: str) -> subprocess.Popen[str]:
+        """Starts Python with `args` and the trainer's environment changed by `variables`."""
+        environ = {
+            "PATH": os.defpath,
+            "HOME": str(self.root),
+            "JAX_PLATFORMS": "cpu",
+            # A sixth of the compilation time; every run that is compared has the same.
+            "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false",
+            "JAX_COMPILATION_CACHE_DIR": str(self.cache),
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+            "CHECKPOINT_DIR": str(self.root / "checkpoints"),
+            "CLOUD_RUN_JOB": "job",
+            "HOLDFAST_SEED": "7",
+            "HOLDFAST_STEPS": str(STEPS),
+            "HOLDFAST_CHECKPOINT_EVERY": str(EVERY),
+            "HOLDFAST_BATCH_SIZE": "2",
+            "HOLDFAST_SEQUENCE_LENGTH": "16",
+            "HOLDFAST_VOCABULARY": "32",
+            "HOLDFAST_MODEL_DIM": "16",
+        }
+        process = subprocess.Popen(
+            [sys.executable, *args],
+            cwd=REPOSITORY,
+            env=environ | variables,
+            stdout=subprocess.PIPE,
+            stderr=(self.root / f"stderr-{len(self.processes)}.txt").open("w"),
+            text=True,
+        )
+        self.processes.append(process)
+        return process
+
+    def start(self, **variables: str) -> subprocess.Popen[str]:
+        return self.command("-m", "workloads.trainer", **variables)
+
+    def run(self, **variables: str) -> tuple[int, list[dict[str, Any]]]:
+        """One attempt to its end: the exit code and its events as seen on stdout."""
+        process = self.start(**variables)
+        out, _ = process.communicate(timeout=PATIENCE)
+        return process.returncode, [json.loads(line) for line in out.splitlines()]
+
+    def errors(self) -> str:
+        return "\n".join(path.read_text() for path in sorted(self.root.glob("stderr-*.txt")))
+
+    def close(self) -> None:
+        for process in self.processes:
+            process.kill()
+            process.wait()
+            if process.stdout:
+                process.stdout.close()
+
+
+def event(process: subprocess.Popen[str], matches: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """Reads the process's events until one matches."""
+    assert process.stdout
+    for line in process.stdout:
+        found: dict[str, Any] = json.loads(line)
+        if matches(found):
+            return found
+    raise AssertionError("the process ended before the event")
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Looks every 2 ms until the condition holds."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.002)

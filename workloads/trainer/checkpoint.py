@@ -1,0 +1,138 @@
+"""Checkpoints with Orbax: one folder a step, complete or ignored.
+
+A save is committed by a marker file written last, not by renaming a folder, Orbax's default on what looks like a local
+disk: in a mounted bucket without hierarchical namespace a folder's rename is not atomic, or refused.
+"""
+
+import dataclasses
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import orbax.checkpoint as ocp  # type: ignore[import-untyped]
+from orbax.checkpoint.checkpoint_managers import preservation_policy  # type: ignore[import-untyped]
+
+from workloads.trainer.config import ConfigError
+from workloads.trainer.digest import digest
+from workloads.trainer.step import State
+
+FOLDER = "checkpoints"
+KEEP = 3
+VERSION = 1
+
+
+class NoReadableCheckpoint(Exception):
+    """There are checkpoints, and none can be read."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Progress:
+    """What a checkpoint knows beside the arrays."""
+
+    step: int  # completed steps
+    loss: float  # of the last one
+    productive_seconds: float  # time in the steps that led here; a step lost in a kill does not count
+    run: dict[str, int | float]  # Config.run
+
+
+def open_manager(directory: Path, to_read: bool = False) -> Any:
+    """Orbax's manager of a folder of checkpoints. Unless opened to read, it removes what a killed save left behind."""
+    return ocp.CheckpointManager(
+        directory,
+        item_handlers={"state": ocp.StandardCheckpointHandler(), "progress": ocp.JsonCheckpointHandler()},
+        options=ocp.CheckpointManagerOptions(
+            preservation_policy=preservation_policy.LatestN(KEEP),
+            atomicity_options=ocp.options.AtomicityOptions(mode=ocp.options.AtomicityMode.COMMIT_FILE),
+            create=not to_read,
+            cleanup_tmp_directories=not to_read,
+            enable_async_checkpointing=False,
+            lightweight_initialize=True,  # a damaged checkpoint's metadata must not stop us here
+        ),
+    )
+
+
+def save(manager: Any, state: State, progress: Progress) -> str:
+    """Saves and commits, then deletes all but the latest three; returns the digest of the state."""
+    fingerprint = digest(state)
+    content = {"v": VERSION, "digest": fingerprint, **dataclasses.asdict(progress)}
+    args = ocp.args.Composite(state=ocp.args.StandardSave(state), progress=ocp.args.JsonSave(content))
+    manager.save(progress.step, args=args, force=True)
+    return fingerprint
+
+
+def restore_latest(
+    manager: Any, template: State, run: dict[str, int | float], on_damaged: Callable[[int, str], None]
+) -> tuple[State, Progress] | None:
+    """The newest checkpoint that can be read and has the digest it was saved with; None when there is none at all.
+
+    template: the state's shapes and dtypes (jax.eval_shape).
+    on_damaged: called with (step, reason) for each checkpoint passed over. Once a good one is found they are set aside.
+    Raises ConfigError when the checkpoint belongs to a run with other values than `run`, NoReadableCheckpoint when
+    all are damaged; both change nothing on disk.
+    """
+    steps = sorted(manager.all_steps(), reverse=True)
+    damaged: list[int] = []
+    for step in steps:
+        try:
+            restored = _restore(manager, step, template, run)
+        except ConfigError:
+            raise
+        except Exception as error:  # Orbax, TensorStore and JSON each have their own ways to say that a file is broken
+            damaged.append(step)
+            on_damaged(step, f"{type(error).__name__}: {error}"[:500])
+        else:
+            _set_aside(manager, damaged)
+            return restored
+    if damaged:
+        raise NoReadableCheckpoint(
+            f"none of the checkpoints {damaged} in {manager.directory} can be read, and starting over "
+            "would lose the run; nothing was changed. "
+            "Restore the files (the bucket's soft delete may have them) or remove the folder"
+        )
+    return None
+
+
+def _restore(manager: Any, step: int, template: State, run: dict[str, int | float]) -> tuple[State, Progress]:
+    content = manager.restore(step, args=ocp.args.Composite(progress=ocp.args.JsonRestore())).progress
+    version, fingerprint = content.pop("v"), content.pop("digest")
+    if version != VERSION:
+        raise ConfigError(
+            f"checkpoint {step} in {manager.directory} has version {version}, this trainer reads {VERSION}"
+        )
+    progress = Progress(**content)
+    _refuse_another_run(manager.directory, progress.run, run)
+    state: State = restore_state(manager, step, template)
+    if digest(state) != fingerprint:
+        raise ValueError(f"the restored state's digest is not {fingerprint}, with which it was saved")
+    return state, progress
+
+
+def restore_state(manager: Any, step: int, template: Any) -> Any:
+    """The arrays of one checkpoint in the structure of `template` (leaves have shape and dtype), on one device."""
+    device = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    struct: Any = jax.ShapeDtypeStruct
+    target = jax.tree.map(lambda leaf: struct(leaf.shape, leaf.dtype, sharding=device), template)
+    return manager.restore(step, args=ocp.args.Composite(state=ocp.args.StandardRestore(target))).state
+
+
+def _refuse_another_run(directory: Any, saved: dict[str, int | float], now: dict[str, int | float]) -> None:
+    names = sorted(name for name in saved | now if saved.get(name) != now.get(name))
+    changed = [f"{name}: {saved.get(name)} -> {now.get(name)}" for name in names]
+    if changed:
+        raise ConfigError(
+            f"the checkpoints in {directory} belong to a run with other values ({', '.join(changed)}), "
+            "so resuming would train neither run; nothing was changed. "
+            "Set the old values again, or use another job name or CHECKPOINT_DIR"
+        )
+
+
+def _set_aside(manager: Any, steps: list[int]) -> None:
+    """Moves damaged checkpoints away: the run can save these steps again, and somebody can look at them."""
+    for step in steps:
+        target = Path(manager.directory).parent / "damaged" / f"{step}-{time.time_ns()}"
+        target.parent.mkdir(exist_ok=True)
+        (Path(manager.directory) / str(step)).rename(target)
+    if steps:
+        manager.reload()
