@@ -145,9 +145,11 @@ def main() -> None:
     except (OperatorError, ToolError) as error:
         _err.print(f"[red]error:[/red] {escape(str(error))}")
         sys.exit(1)
-    except KeyboardInterrupt:
-        _err.print("interrupted; everything it started was ended")
-        sys.exit(130)
+    except SystemExit as end:
+        # Typer makes this of Ctrl-C.
+        if end.code in (128 + signal.SIGINT, 128 + signal.SIGTERM):
+            _err.print("interrupted; everything it started was ended")
+        raise
 
 
 if __name__ == "__main__":

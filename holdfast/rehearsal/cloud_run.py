@@ -2,40 +2,31 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from holdfast.engine import Engine
 from holdfast.errors import OperatorError
-from holdfast.rehearsal.pulumi_cli import Outcome, Pulumi, PulumiError
+from holdfast.rehearsal import execution, training
+from holdfast.rehearsal.execution import Evidence, Say
+from holdfast.rehearsal.pulumi_cli import Outcome, Pulumi
 from holdfast.rehearsal.report import CloudRunReport, Story, TimeOverride, phase
 from holdfast.rehearsal.sealed import REPOSITORY, Sealed, StackFile, read_stack, sealed_environment, write_stack
 from infra import catalog
 from mockgcp.clock import Clock
-from mockgcp.cloud import DEFAULT_OWNER, Cloud
+from mockgcp.cloud import Cloud
 from mockgcp.durations import NOMINAL
+from mockgcp.errors import ApiError
 from mockgcp.frontends.pulumi.grpc import serve
-from mockgcp.operations import Operation
 from mockgcp.planes.cloud_run import CloudRunPlane, LocalImage
 from mockgcp.planes.maintenance import AtSteps, seeded_steps
-
-Say = Callable[[str], None]
 
 # An operation of the emulated cloud takes this long instead of its nominal seconds.
 _OPERATION_S = 0.05
 # A step lasts at least this long, so that maintenance can strike between two.
 _STEP_S = 0.1
-_EXECUTION_TIMEOUT_S = 900.0
-# Compiles several times faster on a CPU; the undisturbed run uses the same, so that the weights can be compared.
-_XLA_FLAGS = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 
 
 class RehearsalError(OperatorError):
@@ -94,7 +85,7 @@ def rehearse(options: Options, engine: Engine, say: Say) -> CloudRunReport:
         )
         for project in {file.config["gcp:project"] for file in files.values()}:
             cloud.seed_project(project)
-        image = _trainer(sealed.state)
+        image = training.image(sealed.state)
         plane = CloudRunPlane(
             cloud,
             state_dir=sealed.state / "cloud-run",
@@ -107,6 +98,8 @@ def rehearse(options: Options, engine: Engine, say: Say) -> CloudRunReport:
             with serve(cloud) as port:
                 pulumi = Pulumi(engine, sealed.project, sealed.environ(engine, port))
                 _run(options, report, _Stage(sealed, cloud, plane, pulumi, files, image, strikes, say))
+        except ApiError as error:
+            raise RehearsalError(f"the emulated cloud refused: {error}") from error
         finally:
             plane.stop()
     return report
@@ -147,13 +140,27 @@ def _run(options: Options, report: CloudRunReport, stage: _Stage) -> None:
     report.policy_violations = sum(len(outcome.policy_violations) for outcome in deployed)
     report.stories.append(_policy_story(deployed))
 
+    outputs = pulumi.outputs(options.job)
+    say(f"execute {outputs['jobName']}: maintenance at steps {', '.join(map(str, stage.strikes)) or 'none'}")
     with phase(report.phases, "execute"):
-        evidence = _execute(pulumi.outputs(options.job), stage)
-    _judge(report, evidence, options, stage.strikes)
+        evidence = execution.execute(
+            stage.cloud,
+            outputs["project"],
+            outputs["region"],
+            outputs["jobName"],
+            outputs["checkpointBucket"],
+            say,
+        )
+    report.stories.append(_execution_story(report, evidence, options, stage.strikes))
 
+    say("verify: an undisturbed run of the same seed, and both final checkpoints compared bit for bit")
     with phase(report.phases, "verify"):
-        say("verify: an undisturbed run of the same seed, and both final checkpoints compared bit for bit")
-        comparison = _verify(options, stage, Path(evidence["task_dir"]))
+        comparison = training.compare_with_undisturbed(
+            Path(evidence.task_dir),
+            stage.files[options.job].config["holdfast:env"],
+            stage.sealed.state / "undisturbed",
+            stage.image,
+        )
     report.bit_exact = bool(comparison.get("bit_exact"))
     report.stories.append(Story(name="bit-exact", held=report.bit_exact, evidence=comparison))
     say(f"verify: bit_exact {str(report.bit_exact).lower()} over {comparison.get('leaves')} arrays")
@@ -217,13 +224,8 @@ def _configuration(options: Options) -> dict[str, StackFile]:
             f"it would on the platform: set holdfast:maxRetries in stacks/Pulumi.{options.job}.yaml to at least "
             f"{options.preemptions}, or ask for at most {retries} with --preemptions"
         )
-    job["holdfast:env"] = {
-        **job.get("holdfast:env", {}),
-        "HOLDFAST_SEED": str(options.seed),
-        "HOLDFAST_STEPS": str(options.steps),
-        "HOLDFAST_CHECKPOINT_EVERY": str(max(1, options.steps // 5)),
-        "HOLDFAST_STEP_SECONDS_MIN": str(_STEP_S),
-    }
+    trainer = training.settings(options.seed, options.steps, _STEP_S)
+    job["holdfast:env"] = {**job.get("holdfast:env", {}), **trainer}
     return files
 
 
@@ -244,149 +246,7 @@ def _overrides(options: Options, files: Mapping[str, StackFile]) -> list[TimeOve
     ]
 
 
-def _trainer(state: Path) -> LocalImage:
-    """The trainer's image as this machine runs it: the same package, on the CPU."""
-    return LocalImage(
-        entrypoint=(sys.executable, "-m", "workloads.trainer"),
-        env={
-            "JAX_PLATFORMS": "cpu",
-            "XLA_FLAGS": _XLA_FLAGS,
-            "JAX_COMPILATION_CACHE_DIR": str(state / "jax-cache"),
-            "PYTHONDONTWRITEBYTECODE": "1",
-        },
-    )
-
-
-# -- the execution -------------------------------------------------------------------------------------------------
-
-
-def _execute(outputs: Mapping[str, Any], stage: _Stage) -> dict[str, Any]:
-    """Runs the job and returns the raw evidence of what happened."""
-    cloud, say = stage.cloud, stage.say
-    name = f"projects/{outputs['project']}/locations/{outputs['region']}/jobs/{outputs['jobName']}"
-    began = time.monotonic()
-    operation = cloud.call("run.projects.locations.jobs.run", {"name": name}, {}, DEFAULT_OWNER)
-    assert isinstance(operation, Operation)
-    execution_name = operation.metadata["name"]
-    say(
-        f"execute: {execution_name.split('/')[-1]}, maintenance at steps {', '.join(map(str, stage.strikes)) or 'none'}"
-    )
-    told = _Teller(say, began)
-    deadline = began + _EXECUTION_TIMEOUT_S
-    while not operation.done and time.monotonic() < deadline:
-        with cloud.changed:
-            cloud.changed.wait(timeout=0.2)
-        told.tell(_log(cloud, outputs["project"]))
-    entries = _log(cloud, outputs["project"])
-    told.tell(entries)
-    execution = _get(cloud, "run.projects.locations.jobs.executions.get", {"name": execution_name})
-    tasks = _get(cloud, "run.projects.locations.jobs.executions.tasks.list", {"parent": execution_name})["tasks"]
-    task_dir = cloud.state_dir / "buckets" / outputs["checkpointBucket"] / outputs["jobName"] / "0"
-    events = task_dir / "events.jsonl"
-    return {
-        "execution": execution,
-        "tasks": tasks,
-        "log": entries,
-        "events": [json.loads(line) for line in events.read_text().splitlines()] if events.exists() else [],
-        "task_dir": str(task_dir),
-    }
-
-
-def _log(cloud: Cloud, project: str) -> list[dict[str, Any]]:
-    """The job's log but for its steps, oldest first."""
-    body = {"resourceNames": [f"projects/{project}"], "filter": 'resource.type="cloud_run_job"', "pageSize": 1000}
-    entries: list[dict[str, Any]] = _get(cloud, "logging.entries.list", {}, body)["entries"]
-    return entries
-
-
-def _get(cloud: Cloud, method: str, params: Mapping[str, Any], body: Any = None) -> dict[str, Any]:
-    return cloud.answer(method, params, body, DEFAULT_OWNER)
-
-
-class _Teller:
-    """Says each new line of the job's log that matters."""
-
-    def __init__(self, say: Say, began: float) -> None:
-        self._say, self._began, self._seen = say, began, 0
-
-    def tell(self, entries: list[dict[str, Any]]) -> None:
-        for entry in entries[self._seen :]:
-            payload = entry.get("jsonPayload", {})
-            event = payload.get("event", "")
-            if event == "step" or not payload.get("message"):
-                continue
-            source = "platform" if "varlog" in entry["logName"] else "task"
-            attempt = entry["labels"]["run.googleapis.com/task_attempt"]
-            self._say(
-                f"  {time.monotonic() - self._began:5.1f} s  attempt {attempt}  {source:<8}  {payload['message']}"
-            )
-        self._seen = len(entries)
-
-
-def _judge(report: CloudRunReport, evidence: Mapping[str, Any], options: Options, strikes: tuple[int, ...]) -> None:
-    """Derives the execution's figures from its evidence alone."""
-    events = evidence["events"]
-    steps = [event["step"] for event in events if event["event"] == "step"]
-    report.attempts = len({event["attempt"] for event in events if event["event"] == "start"})
-    preempted = [e for e in evidence["log"] if e.get("jsonPayload", {}).get("reason") == "INSTANCE_PREEMPTED"]
-    report.preemptions = len(preempted)
-    report.steps_total = len(set(steps))
-    report.steps_repeated = len(steps) - len(set(steps))
-    done: dict[str, Any] = next((event for event in events if event["event"] == "done"), {})
-    task = evidence["tasks"][0]
-    if "startTime" in task and "completionTime" in task:
-        report.goodput = round(done.get("productive_seconds", 0.0) / _seconds(task), 3)
-    resumed = [event["from_step"] for event in events if event["event"] == "resumed"]
-    held = (
-        report.preemptions == len(strikes)
-        and report.attempts == len(strikes) + 1
-        and len(resumed) == len(strikes)
-        and report.steps_total == options.steps
-        and task["conditions"][0]["state"] == "CONDITION_SUCCEEDED"
-    )
-    log = [e for e in evidence["log"] if e.get("jsonPayload", {}).get("event") != "step"]
-    report.stories.append(
-        Story(name="preempted-and-resumed", held=held, evidence={**evidence, "log": log, "strikes": list(strikes)})
-    )
-
-
-def _seconds(task: Mapping[str, Any]) -> float:
-    start, end = (datetime.fromisoformat(task[key]) for key in ("startTime", "completionTime"))
-    return max((end - start).total_seconds(), 1e-9)
-
-
-# -- verification --------------------------------------------------------------------------------------------------
-
-
-def _verify(options: Options, stage: _Stage, task_dir: Path) -> dict[str, Any]:
-    """Runs the same training undisturbed, on its own, and compares the final checkpoints."""
-    reference = stage.sealed.state / "reference"
-    env = stage.files[options.job].config["holdfast:env"]
-    plain = {key: value for key, value in env.items() if key != "HOLDFAST_STEP_SECONDS_MIN"}
-    _python(stage, "workloads.trainer", env={**plain, "CHECKPOINT_DIR": str(reference)})
-    done = _python(stage, "workloads.trainer.compare", str(task_dir), str(reference / "local" / "0"), check=False)
-    found: dict[str, Any] = json.loads(done.splitlines()[-1])
-    return found
-
-
-def _python(stage: _Stage, module: str, *args: str, env: Mapping[str, str] | None = None, check: bool = True) -> str:
-    whole = {
-        "PATH": os.environ.get("PATH", ""),
-        "HOME": str(stage.sealed.root / "home"),
-        **stage.image.env,
-        **{key: str(value) for key, value in (env or {}).items()},
-    }
-    done = subprocess.run(
-        [sys.executable, "-m", module, *args],
-        env=whole,
-        cwd=stage.sealed.state,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if check and done.returncode != 0:
-        raise RehearsalError(f"python -m {module} failed with exit code {done.returncode}:\n{done.stderr.strip()}")
-    return done.stdout
+# -- stories ---------------------------------------------------------------------------------------------------------
 
 
 def _deployed_story(outcomes: list[Outcome], cloud: Cloud) -> Story:
@@ -412,4 +272,16 @@ def _policy_story(outcomes: list[Outcome]) -> Story:
     )
 
 
-__all__ = ["Options", "PulumiError", "RehearsalError", "leftover_resources", "rehearse"]
+def _execution_story(report: CloudRunReport, evidence: Evidence, options: Options, strikes: tuple[int, ...]) -> Story:
+    """Puts the execution's figures into the report; the story holds if the run went on after every strike."""
+    found = execution.figures(evidence)
+    report.attempts, report.preemptions = found.attempts, found.preemptions
+    report.steps_total, report.steps_repeated = found.steps_total, found.steps_repeated
+    report.goodput = found.goodput
+    held = (
+        found.succeeded
+        and found.preemptions == found.resumes == len(strikes)
+        and found.attempts == len(strikes) + 1
+        and found.steps_total == options.steps
+    )
+    return Story(name="preempted-and-resumed", held=held, evidence={**asdict(evidence), "strikes": list(strikes)})

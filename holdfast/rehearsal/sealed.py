@@ -70,7 +70,6 @@ class Sealed:
             "PULUMI_DEBUG_COMMANDS": "true",  # for --event-log
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
             "PULUMI_DEBUG_PROVIDERS": f"gcp:{provider_port}",
-            "PYTHONDONTWRITEBYTECODE": "1",
         }
         return engine.environ({**base, **{key: str(value) for key, value in private.items()}}, sys.executable)
 
