@@ -1,7 +1,7 @@
 """The emulated cloud's time: held still, advanced by a test, or running with the wall clock.
 
 Work that takes time is an event on the clock. Events fire in order of their time, in the thread that moves the clock
-(or, on a running clock, in whichever thread calls `run_due`); the clock starts no thread of its own.
+(or, on a running clock, in whichever thread calls `run_due`), with `lock` held; the clock starts no thread of its own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Clock:
         self._real_start = time.monotonic()
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
 
     @classmethod
     def wall(cls) -> Clock:
@@ -50,35 +50,30 @@ class Clock:
 
     def schedule(self, delay_s: float, action: Callable[[], None]) -> None:
         """Runs `action` when `delay_s` more seconds have passed."""
-        with self._lock:
+        with self.lock:
             heapq.heappush(self._events, (self.seconds() + delay_s, next(self._order), action))
 
     def next_due(self) -> float | None:
         """The time, in `seconds()`, of the next event; None when nothing is scheduled."""
-        with self._lock:
+        with self.lock:
             return self._events[0][0] if self._events else None
 
     def run_due(self) -> None:
         """Fires every event whose time has come, in order."""
-        while True:
-            with self._lock:
-                if not self._events or self._events[0][0] > self.seconds():
-                    return
-                action = heapq.heappop(self._events)[2]
-            action()
+        with self.lock:
+            while self._events and self._events[0][0] <= self.seconds():
+                heapq.heappop(self._events)[2]()
 
     def advance(self, seconds: float) -> None:
         """Moves the time on, stopping at each event on the way so that it sees its own time."""
         if seconds < 0:
             raise ValueError(f"time only moves forward; advance() got {seconds} s")
-        target = self.seconds() + seconds
-        while True:
-            due = self.next_due()
-            if due is None or due > target:
-                break
-            self._offset += max(0.0, due - self.seconds())
-            self.run_due()
-        self._offset += max(0.0, target - self.seconds())
+        with self.lock:
+            target = self.seconds() + seconds
+            while (due := self.next_due()) is not None and due <= target:
+                self._offset += max(0.0, due - self.seconds())
+                self.run_due()
+            self._offset += max(0.0, target - self.seconds())
 
     def sleep(self, seconds: float) -> None:
         """Waits: a running clock really does, a held one jumps ahead."""
@@ -90,5 +85,5 @@ class Clock:
 
     def clear(self) -> None:
         """Forgets every scheduled event."""
-        with self._lock:
+        with self.lock:
             self._events.clear()

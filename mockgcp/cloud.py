@@ -1,7 +1,7 @@
 """The one seam of the emulated cloud.
 
-`Cloud.call` is keyed by the discovery method's id. In this order a call meets: faults, parameter and body validation,
-authentication, the API being enabled, IAM, the service's rules, its handler, and the check of the answer. Every front
+`Cloud.call` is keyed by the discovery method's id. In this order a call meets: faults, authentication, parameter and
+body validation, the API being enabled, IAM, the service's rules, its handler, and the check of the answer. Every front
 end and every plane goes through it, and the audit log sees them all.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import random
+import shutil
 import tempfile
 import threading
 import uuid
@@ -34,6 +35,15 @@ from mockgcp.services import SERVICES
 # The principal of a plane: it acts as the platform, may call the mockgcp.* methods and writes the system log.
 PLATFORM = "system:mockgcp"
 DEFAULT_OWNER = "user:owner@example.com"
+# What changes a call's meaning and no handler reads: refused rather than ignored.
+_UNREAD = (
+    "generation",
+    "ifGenerationMatch",
+    "ifGenerationNotMatch",
+    "ifMetagenerationMatch",
+    "ifMetagenerationNotMatch",
+    "validateOnly",
+)
 
 
 @dataclass
@@ -78,7 +88,7 @@ class Cloud:
         self.faults = Faults(self.random)
         self.operations = Operations(self.clock)
         self.policies = Policies(self.service_account_exists)
-        self.changed = threading.Condition(threading.RLock())
+        self.changed = threading.Condition(self.clock.lock)
         self._seed = seed
         self._tables: defaultdict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
         self._projects: dict[str, Project] = {}
@@ -108,9 +118,10 @@ class Cloud:
             except ApiError as error:
                 self._log(method_id, params, body, principal, error.http_status, error.message)
                 raise
+            finally:
+                if (method := schemas.method(method_id)) is not None and method.http_method != "GET":
+                    self.changed.notify_all()
             self._log(method_id, params, body, principal, 200, "")
-            if (method := schemas.method(method_id)) is not None and method.http_method != "GET":
-                self.changed.notify_all()
             return result
 
     def answer(
@@ -151,8 +162,10 @@ class Cloud:
             while not operation.done:
                 left = deadline - self.clock.seconds()
                 due = self.clock.next_due()
-                if left <= 0 or (due is None and not self.clock.running):
-                    raise ApiError("DEADLINE_EXCEEDED", f"operation {operation.name} is not done after {timeout_s:g} s")
+                stuck = due is None and not self.clock.running
+                if left <= 0 or stuck:
+                    why = "the clock is held and nothing is scheduled" if stuck else f"after {timeout_s:g} s"
+                    raise ApiError("DEADLINE_EXCEEDED", f"operation {operation.name} is not done: {why}")
                 if self.clock.running:
                     until = left if due is None else min(left, max(0.0, due - self.clock.seconds()))
                     self.changed.wait(timeout=until)
@@ -166,7 +179,7 @@ class Cloud:
     def _dispatch(
         self, method_id: str, params: Mapping[str, Any], body: Any, principal: str | None
     ) -> dict[str, Any] | Operation:
-        fault = self.faults.strike(method_id, params)
+        fault = None if principal == PLATFORM else self.faults.strike(method_id, params)
         if fault is not None and fault.effect == "before":
             raise fault.error
         call, handler = self._prepare(method_id, params, body, principal)
@@ -190,6 +203,9 @@ class Cloud:
         if not principal:
             raise ApiError("UNAUTHENTICATED", "Request is missing required authentication credential.")
         call = Call(self, method, validate.params(method, params), validate.body(method, body), principal)
+        for name in _UNREAD:
+            if call.params.get(name) or (name == "validateOnly" and (call.body or {}).get(name)):
+                raise ApiError("UNIMPLEMENTED", f"mockgcp does not emulate {name} of {method_id}; it ignores nothing")
         return call, handler
 
     def _authorise(self, call: Call, handler: Handler) -> None:
@@ -240,9 +256,9 @@ class Cloud:
 
     def allowed(self, principal: str, permission: str, resource: str) -> bool:
         """Whether the principal holds the permission on the resource or above it."""
-        project = self.project_of(resource)
-        chain = [resource] if project is None or project.name == resource else [resource, project.name]
-        return self.policies.allowed(principal, permission, chain)
+        parts, project = resource.split("/"), self.project_of(resource)
+        chain = ["/".join(parts[:end]) for end in range(len(parts), 1, -2)]
+        return self.policies.allowed(principal, permission, [*chain, project.name] if project else chain)
 
     def service_account_exists(self, email: str) -> bool:
         """Whether a service account has that e-mail: one that was created, or a Google-managed agent of a project."""
@@ -288,8 +304,9 @@ class Cloud:
         return self.project(parts[1]) if parts[0] == "projects" and parts[1] != "_" else None
 
     def reset(self) -> None:
-        """Forgets everything but the clock: projects, resources, policies, operations, faults and the audit log."""
+        """Forgets all but the time: projects, resources and objects, policies, operations, faults, the audit log."""
         with self.changed:
+            shutil.rmtree(self.state_dir / "buckets", ignore_errors=True)
             self._tables.clear()
             self._projects.clear()
             self.random.seed(self._seed)

@@ -1,4 +1,7 @@
-"""Faults on demand: the calls that fail, how often, and whether the work was done before the answer got lost."""
+"""Faults on demand: the calls that fail, how often, and whether the work was done before the answer got lost.
+
+They strike clients only: what the planes ask of the services as the platform always works.
+"""
 
 from __future__ import annotations
 

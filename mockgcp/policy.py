@@ -15,10 +15,12 @@ from infra import catalog
 from mockgcp.errors import ApiError, invalid
 
 _MEMBER = re.compile(
-    r"allUsers|allAuthenticatedUsers|(user|serviceAccount|group|domain|projectOwner|projectEditor|projectViewer):[^\s:]+"
-    r"|principal(Set)?://\S+"
+    r"allUsers|allAuthenticatedUsers|(user|serviceAccount|group|domain):[^\s:]+|project(Owner|Editor|Viewer):\S+"
+    r"|principal(Set)?://\S+|deleted:serviceAccount:[^\s:?]+\?uid=\d+"
 )
 PUBLIC_MEMBERS = ("allUsers", "allAuthenticatedUsers")
+# Members that stand for whoever holds a basic role on a project.
+_CONVENIENCE = {"projectOwner": "roles/owner", "projectEditor": "roles/editor", "projectViewer": "roles/viewer"}
 
 
 class Policies:
@@ -66,6 +68,13 @@ class Policies:
         """The resource is gone, and its policy with it."""
         self._policies.pop(resource, None)
 
+    def delete_service_account(self, email: str, unique_id: str) -> None:
+        """Marks the account's bindings as deleted: a new account of that e-mail does not get them back."""
+        old, new = f"serviceAccount:{email}", f"deleted:serviceAccount:{email}?uid={unique_id}"
+        for policy in self._policies.values():
+            for binding in policy["bindings"]:
+                binding["members"] = sorted(new if member == old else member for member in binding["members"])
+
     def allowed(self, principal: str, permission: str, resources: Iterable[str]) -> bool:
         """Whether `principal` holds `permission` on any of `resources` (a resource and its ancestors)."""
         roles = catalog.roles()
@@ -74,9 +83,16 @@ class Policies:
                 granted = roles.get(binding["role"], frozenset())
                 if permission not in granted and "*" not in granted:
                     continue
-                if principal in binding["members"] or any(m in PUBLIC_MEMBERS for m in binding["members"]):
+                if any(self._means(member, principal) for member in binding["members"]):
                     return True
         return False
+
+    def _means(self, member: str, principal: str) -> bool:
+        if member == principal or member in PUBLIC_MEMBERS:
+            return True
+        kind, _, project = member.partition(":")
+        policy = self._policies.get(f"projects/{project}", {}) if kind in _CONVENIENCE else {}
+        return any(b["role"] == _CONVENIENCE[kind] and principal in b["members"] for b in policy.get("bindings", ()))
 
     def _check(self, role: str, members: Iterable[str]) -> None:
         if role not in catalog.roles():

@@ -26,9 +26,11 @@ from mockgcp.planes.maintenance import Maintenance, NoMaintenance, TaskView
 from mockgcp.planes.processes import ProcessLedger, signal_group
 from mockgcp.planes.protocol import Availability
 from mockgcp.services import storage
+from mockgcp.services.logging import SEVERITIES
 
 PREEMPTED = "Container instance preemption initiated by the platform due to underlying hardware maintenance"
 _POLL_S = 0.02
+_JOIN_S = 10.0
 _READ = ("storage.objects.get", "storage.objects.list")
 _WRITE = ("storage.objects.create", "storage.objects.delete")
 
@@ -52,8 +54,8 @@ class _Attempt:
     process: subprocess.Popen[bytes]
     number: int
     step: int | None = None
-    preempted: bool = False
     ending: str = ""
+    stopped: bool = False
     kill_at: float | None = None
 
 
@@ -110,9 +112,10 @@ class CloudRunPlane:
         self._stopping.set()
         with self._cloud.changed:
             self._cloud.changed.notify_all()
-        for thread in [self._loop, *self._tasks.values()]:
-            if thread is not None:
-                thread.join(timeout=self._grace_s + 5)
+        if self._loop is not None:
+            self._loop.join(timeout=_JOIN_S)  # first: it starts the others
+        for thread in self._tasks.values():
+            thread.join(timeout=_JOIN_S)
         self.processes.kill()
 
     # -- executions ------------------------------------------------------------------------------------------------
@@ -120,19 +123,22 @@ class CloudRunPlane:
     def _watch(self) -> None:
         """Starts what is waiting, each time something in the cloud has changed."""
         while not self._stopping.is_set():
-            listed = self._call("mockgcp.run.executions.list")["executions"]
-            for execution in listed:
-                if execution["conditions"][0].get("executionReason") == "CANCELLING":
-                    self._cancelled.add(execution["name"])
-                self._start_tasks(execution)
-            self._tasks = {name: thread for name, thread in self._tasks.items() if thread.is_alive()}
-            with self._cloud.changed:
+            with self._cloud.changed:  # held from the look to the wait, or a change in between would go unnoticed
+                listed = self._call("mockgcp.run.executions.list")["executions"]
+                for execution in listed:
+                    if execution["conditions"][0].get("executionReason") == "CANCELLING":
+                        self._cancelled.add(execution["name"])
+                    self._start_tasks(execution)
+                # What runs on without its execution lost it to a deletion of the job.
+                known = {execution["name"] for execution in listed}
+                self._cancelled |= {name.partition("/tasks/")[0] for name in self._tasks} - known
+                self._tasks = {name: thread for name, thread in self._tasks.items() if thread.is_alive()}
                 if not self._stopping.is_set():
                     self._cloud.changed.wait(timeout=1.0)
 
     def _start_tasks(self, execution: Mapping[str, Any]) -> None:
         tasks = self._call("run.projects.locations.jobs.executions.tasks.list", {"parent": execution["name"]})["tasks"]
-        running = sum(task["name"] in self._tasks and self._tasks[task["name"]].is_alive() for task in tasks)
+        running = sum(task["name"] in self._tasks and "completionTime" not in task for task in tasks)
         for task in tasks:
             if running >= execution["parallelism"]:
                 return
@@ -173,14 +179,14 @@ class CloudRunPlane:
             threading.Thread(target=self._read, args=(running, log, stream, name, folder / name), daemon=True)
             for stream, name in ((process.stdout, "stdout"), (process.stderr, "stderr"))
         ]
+        self._report(task, {"event": "STARTED", "attempt": number})
         for reader in readers:
             reader.start()
-        self._report(task, {"event": "STARTED", "attempt": number})
         self._supervise(execution, task, running, log, began)
         signal_group(process, signal.SIGKILL)  # what the main process left behind ends with its instance
         for reader in readers:
             reader.join()
-        return _ending(process.returncode, running.ending)
+        return _ending(process.returncode, running)
 
     def _supervise(
         self, execution: Mapping[str, Any], task: Mapping[str, Any], running: _Attempt, log: _TaskLog, began: float
@@ -189,15 +195,15 @@ class CloudRunPlane:
         timeout_s = catalog.parse_duration_s(task["timeout"])
         while running.process.poll() is None:
             now = self.clock.seconds()
-            if running.kill_at is not None:
+            if self._stopping.is_set():  # nobody is left to hear of a graceful end, and a held clock would not bring it
+                signal_group(running.process, signal.SIGKILL)
+            elif running.kill_at is not None:
                 if now >= running.kill_at:
                     signal_group(running.process, signal.SIGKILL)
-            elif self._stopping.is_set():
-                self._terminate(running, "The plane was stopped.")
             elif execution["name"] in self._cancelled:
-                self._terminate(running, "The execution was cancelled.")
+                self._terminate(running, "The execution was cancelled.", stopped=True)
             elif now - started >= timeout_s:
-                self._terminate(running, "The configured timeout was reached.")
+                self._terminate(running, "The configured timeout was reached.", stopped=True)
                 log.system(
                     "ERROR", f"Terminating task because it has reached the maximum timeout of {timeout_s:g} seconds"
                 )
@@ -209,8 +215,8 @@ class CloudRunPlane:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 running.process.wait(timeout=_POLL_S)
 
-    def _terminate(self, running: _Attempt, why: str) -> None:
-        running.ending = why
+    def _terminate(self, running: _Attempt, why: str, *, stopped: bool = False) -> None:
+        running.ending, running.stopped = why, stopped
         running.kill_at = self.clock.seconds() + self._grace_s
         with contextlib.suppress(ProcessLookupError):
             running.process.send_signal(signal.SIGTERM)  # to the container's first process, as the platform does
@@ -267,7 +273,7 @@ class CloudRunPlane:
     # -- logs and reports ------------------------------------------------------------------------------------------
 
     def _read(self, running: _Attempt, log: _TaskLog, stream: IO[bytes], name: str, copy: Path) -> None:
-        with copy.open("wb") as file:
+        with stream, copy.open("wb") as file:
             for raw in stream:
                 file.write(raw)
                 file.flush()
@@ -307,7 +313,7 @@ class _TaskLog:
         payload = _json_object(text)
         entry: dict[str, Any] = {"textPayload": text} if payload is None else {"jsonPayload": payload}
         severity = str(payload.get("severity", "")).upper() if payload else ""
-        if severity:
+        if severity in SEVERITIES:  # Cloud Logging takes any other for DEFAULT
             entry["severity"] = severity
         self._write(f"run.googleapis.com%2F{stream}", entry)
         return payload
@@ -339,10 +345,11 @@ def _into(mounts: Mapping[str, Path], value: str) -> str:
     return value
 
 
-def _ending(returncode: int, why: str) -> dict[str, Any]:
+def _ending(returncode: int, attempt: _Attempt) -> dict[str, Any]:
     report: dict[str, Any] = {"event": "ENDED", "exitCode": returncode if returncode >= 0 else 128 - returncode}
+    report["stopped"] = attempt.stopped
     if returncode < 0:
         report["termSignal"] = -returncode
-    if why or returncode != 0:
-        report["message"] = why or f"The container exited with an error (exit code {report['exitCode']})."
+    if attempt.ending or returncode != 0:
+        report["message"] = attempt.ending or f"The container exited with an error (exit code {report['exitCode']})."
     return report

@@ -11,7 +11,8 @@ from typing import Protocol
 class TaskView:
     """What the platform's side sees of a running task attempt.
 
-    `elapsed_s` counts from the execution's start; `step` is the newest integer `step` field of its structured log.
+    `elapsed_s` counts from the start of the task's first attempt; `step` is the newest integer `step` field of its
+    structured log.
     """
 
     execution: str
@@ -50,7 +51,7 @@ class AtSteps:
 
 @dataclass
 class AtTimes:
-    """One event at each of `seconds` after the execution's start, whatever the task is doing then."""
+    """One event at each of `seconds` after the task's first attempt began, whatever it is doing then."""
 
     seconds: tuple[float, ...]
     _next: dict[tuple[str, int], int] = field(default_factory=dict)

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -47,11 +48,9 @@ class ProcessLedger:
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError, PermissionError):
                 leader = process.pid if process.pid in recorded else os.getsid(process.pid)
-                created = recorded.get(leader)
-                if created is None or process.status() == psutil.STATUS_ZOMBIE:
+                if leader not in recorded or process.status() == psutil.STATUS_ZOMBIE:
                     continue
-                # A session outlives its leader; one with the same id that began earlier is somebody else's.
-                if process.create_time() >= created - 0.01:
+                if not _is_another(leader, recorded[leader]):
                     found.append(process)
         return found
 
@@ -61,7 +60,9 @@ class ProcessLedger:
         for process in found:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-        psutil.wait_procs(found, timeout=5)
+        deadline = time.monotonic() + _KILL_S
+        while not all(map(_ended, found)) and time.monotonic() < deadline:
+            time.sleep(0.01)
         return found
 
     def _recorded(self) -> dict[int, float]:
@@ -69,6 +70,29 @@ class ProcessLedger:
             return {}
         lines = self.path.read_text(encoding="utf-8").splitlines()
         return {entry["pid"]: entry["created"] for entry in map(json.loads, lines)}
+
+
+_KILL_S = 5.0
+
+
+def _ended(process: psutil.Process) -> bool:
+    """Whether it runs no more. Reaping it is for its parent: psutil's own wait would take the exit code away."""
+    try:
+        return bool(process.status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
+
+
+# How far two readings of one process's creation time may lie apart: psutil adds the boot time, whole seconds.
+_SAME_S = 2.0
+
+
+def _is_another(pid: int, created: float) -> bool:
+    """Whether the id was used again. While any of its session lives it cannot be, so nobody there means no."""
+    try:
+        return abs(psutil.Process(pid).create_time() - created) > _SAME_S
+    except psutil.NoSuchProcess:
+        return False
 
 
 def signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:

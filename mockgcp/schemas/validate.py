@@ -29,6 +29,7 @@ _TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _FIELD_MASK = re.compile(r"[A-Za-z0-9_.*,]*")
 _SNAKE = re.compile(r"_([a-z0-9])")
+_INTEGER = re.compile(r"-?[0-9]+")
 
 
 def body(method: Method, value: Any) -> Any:
@@ -142,6 +143,8 @@ def _integer(schema: Schema, value: Any, path: str) -> int:
     fmt = schema.get("format", "int64")
     try:
         if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
+            raise ValueError
+        if isinstance(value, str) and not _INTEGER.fullmatch(value):
             raise ValueError
         number = int(value)
     except (TypeError, ValueError):

@@ -106,9 +106,10 @@ def enable(call: Call) -> Mapping[str, Any]:
 
 @service.method("iam.projects.serviceAccounts.delete", permission="iam.serviceAccounts.delete", on=_name)
 def delete(call: Call) -> Mapping[str, Any]:
-    name = _account(call)["name"]
-    del call.cloud.table("iam.serviceAccount")[name]
-    call.cloud.policies.drop(name)
+    account = _account(call)
+    del call.cloud.table("iam.serviceAccount")[account["name"]]
+    call.cloud.policies.drop(account["name"])
+    call.cloud.policies.delete_service_account(account["email"], account["uniqueId"])
     return {}
 
 

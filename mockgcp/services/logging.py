@@ -1,13 +1,15 @@
 """Cloud Logging v2: entries.write and entries.list with the part of the query language that Cloud Run's users need.
 
-Understood: `path = "value"`, `!=`, `:` (contains), `>=`, `>`, `<=`, `<` on severity and timestamp, joined by AND or
-white space. Anything else is refused, never guessed.
+Understood: `path = "value"`, `!=`, `:` (contains), `>=`, `>`, `<=`, `<` on severity, times and numbers, joined by AND
+or white space; text compares without regard to case. Anything else is refused, never guessed.
 """
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from mockgcp.errors import invalid
@@ -54,12 +56,14 @@ def write(call: Call) -> Mapping[str, Any]:
 @service.method("logging.entries.list", permission="logging.logEntries.list", on=_reader)
 def list_(call: Call) -> Mapping[str, Any]:
     prefix, keep = _reader(call) + "/", parse_filter(call.body.get("filter", ""))
+    order, size, token = (call.body.get(key) for key in ("orderBy", "pageSize", "pageToken"))
+    if order not in (None, "", "timestamp asc", "timestamp desc"):
+        raise invalid(f"orderBy {order!r}: timestamp asc or timestamp desc", ("orderBy", "unsupported"))
+    if (token and not token.isdecimal()) or (size or 0) < 0:
+        raise invalid(f"pageToken {token!r} was not handed out, or pageSize {size} is negative", ("pageToken", ""))
     found = [e for e in call.cloud.table("logging.entry").values() if e["logName"].startswith(prefix) and keep(e)]
-    found.sort(key=lambda entry: (entry["timestamp"], entry["insertId"]))
-    if call.body.get("orderBy") == "timestamp desc":
-        found.reverse()
-    size = min(int(call.body.get("pageSize") or 50), _PAGE_MAX)
-    start = int(call.body.get("pageToken") or 0)
+    found.sort(key=lambda entry: (_instant(entry["timestamp"]), entry["insertId"]), reverse=order == "timestamp desc")
+    size, start = min(size or 50, _PAGE_MAX), int(token or 0)
     more = {"nextPageToken": str(start + size)} if start + size < len(found) else {}
     return {"entries": found[start : start + size], **more}
 
@@ -89,25 +93,51 @@ def parse_filter(text: str) -> Predicate:
 
 def _term(path: str, op: str, value: str) -> Predicate:
     keys = [key.strip('"') for key in re.findall(r'"[^"]*"|[^.]+', path)]
-    rank = SEVERITIES.index if keys == ["severity"] else str
-    if keys == ["severity"] and value not in SEVERITIES:
-        raise invalid(f"Unparseable filter: unknown severity {value!r}", ("filter", ""))
+    rank: Callable[[Any], Any] = _RANKS.get(path, float if op in _ORDER else _folded)
+    try:
+        wanted = rank(value)
+    except ValueError:
+        raise invalid(f"Unparseable filter: {path} {op} {value!r} cannot be compared", ("filter", "")) from None
 
     def holds(entry: Mapping[str, Any]) -> bool:
-        found = [str(v).lower() if isinstance(v, bool) else v for v in _values(entry, keys)]
+        found = list(_values(entry, keys))
         if op == ":":
-            return any(value.lower() in str(v).lower() for v in found)
+            return any(value.lower() in _folded(v) for v in found)
         if op == "!=":
-            return all(str(v) != value for v in found)
-        return any(_compare(op, rank(str(v)), rank(value)) for v in found)
+            return all(rank(v) != wanted for v in found)
+        if op == "=":
+            return any(rank(v) == wanted for v in found)
+        # Only numbers have a place among numbers.
+        return any(_ORDER[op](rank(v), wanted) for v in found if rank is not float or isinstance(v, (int, float)))
 
     return holds
 
 
-def _compare(op: str, left: Any, right: Any) -> bool:
-    if op == "=":
-        return bool(left == right)
-    return bool({">": left > right, "<": left < right, ">=": left >= right, "<=": left <= right}[op])
+def _folded(value: Any) -> str:
+    return str(value).lower()
+
+
+def _severity(name: str) -> int:
+    return SEVERITIES.index(name.upper())
+
+
+def _instant(text: str) -> datetime:
+    moment = datetime.fromisoformat(text.upper())
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+# What a field's values are compared as; others as numbers by an order, and as text otherwise.
+_RANKS: Mapping[str, Callable[[Any], Any]] = {
+    "severity": _severity,
+    "timestamp": _instant,
+    "receiveTimestamp": _instant,
+}
+_ORDER: Mapping[str, Callable[[Any, Any], bool]] = {
+    ">": operator.gt,
+    "<": operator.lt,
+    ">=": operator.ge,
+    "<=": operator.le,
+}
 
 
 def _values(node: Any, keys: list[str]) -> Iterator[Any]:

@@ -82,6 +82,14 @@ def check_template(call: Call, execution: Mapping[str, Any]) -> None:
     """
     if not call.cloud.universe.cloud_run:
         raise ApiError("UNIMPLEMENTED", f"the universe {call.cloud.universe.domain} has no Cloud Run")
+    most = catalog.cloud_run().max_task_count
+    if not 1 <= execution.get("taskCount", 1) <= most:
+        raise invalid(
+            f"Violation in Job.template.taskCount: {execution['taskCount']} tasks; a job has 1 to {most}.",
+            ("template.taskCount", "out of range"),
+        )
+    if execution.get("parallelism", 0) < 0:
+        raise invalid("Violation in Job.template.parallelism: must not be negative.", ("template.parallelism", "value"))
     task = execution.get("template", {})
     containers = task.get("containers", [])
     if len(containers) != 1 or not containers[0].get("image"):
@@ -112,13 +120,20 @@ def check_template(call: Call, execution: Mapping[str, Any]) -> None:
     except ValueError as error:
         raise invalid(f"Violation in Job.template.template: {error}") from error
     violations += [(f"template.template.{_FIELDS[p.field]}", p.message) for p in problems]
-    volumes = {volume["name"] for volume in task.get("volumes", [])}
+    volumes = {volume.get("name") for volume in task.get("volumes", [])}
+    for volume in task.get("volumes", []):
+        if not volume.get("name") or ("gcs" in volume and not volume["gcs"].get("bucket")):
+            violations.append(("template.template.volumes", "a volume has a name, and a gcs volume a bucket"))
+        if not {"gcs", "emptyDir"} & volume.keys():
+            raise ApiError("UNIMPLEMENTED", f"volume {volume.get('name')}: mockgcp has gcs and emptyDir volumes only")
     for mount in container.get("volumeMounts", []):
         if mount.get("name") not in volumes:
             violations.append(("template.template.containers[0].volumeMounts", f"no volume {mount.get('name')!r}"))
         if not str(mount.get("mountPath", "")).startswith("/"):
             violations.append(("template.template.containers[0].volumeMounts.mountPath", "must be absolute"))
     for env in container.get("env", []):
+        if not env.get("name"):
+            violations.append(("template.template.containers[0].env.name", "required"))
         if re.match(r"(CLOUD_RUN_|X_GOOGLE_)|PORT$", env.get("name", "")):
             violations.append(("template.template.containers[0].env", f"{env['name']} is reserved by Cloud Run"))
         if "valueSource" in env:
@@ -142,7 +157,7 @@ def _with_defaults(body: Mapping[str, Any]) -> dict[str, Any]:
     result, limits = copy.deepcopy(dict(body)), catalog.cloud_run()
     execution = result["template"]
     execution.setdefault("taskCount", 1)
-    execution.setdefault("parallelism", execution["taskCount"])
+    execution["parallelism"] = execution.get("parallelism") or execution["taskCount"]
     task = execution["template"]
     task.setdefault("timeout", f"{limits.task_timeout_default_s:g}s")
     task.setdefault("maxRetries", limits.max_retries_default)
@@ -186,6 +201,7 @@ def create(call: Call) -> Operation | Mapping[str, Any]:
 )
 def patch(call: Call) -> Operation | Mapping[str, Any]:
     old, name = job(call), job_name(call)
+    check_etag(call.body.get("etag"), old)
     stored = _with_defaults(call.body)
     iam.require_act_as(call, stored["template"]["template"]["serviceAccount"])
     kept = ("name", "uid", "createTime", "creator", "executionCount", "latestCreatedExecution")
@@ -197,6 +213,16 @@ def patch(call: Call) -> Operation | Mapping[str, Any]:
         etag=f'"{call.cloud.uid()}"',
     )
     return _reconcile(call, name, stored)
+
+
+def check_etag(sent: str | None, stored: Mapping[str, Any]) -> None:
+    """Refuses a change of a job that somebody else has changed since it was read.
+
+    Raises:
+        ApiError: ABORTED.
+    """
+    if sent and sent != stored["etag"]:
+        raise ApiError("ABORTED", f"Conflict for resource '{stored['name']}': etag {sent} is not the current one.")
 
 
 def _reconcile(call: Call, name: str, stored: dict[str, Any]) -> Operation:
@@ -233,9 +259,14 @@ def list_(call: Call) -> Mapping[str, Any]:
 @service.method("run.projects.locations.jobs.delete", permission="run.jobs.delete", on=job_name)
 def delete(call: Call) -> Operation:
     name, stored = job_name(call), job(call)
+    check_etag(call.params.get("etag"), stored)
 
     def gone() -> Mapping[str, Any]:
         call.cloud.table("run.job").pop(name, None)
+        for key, execution in call.cloud.table("run.execution").items():
+            started = call.cloud.operations.get(execution["_operation"])
+            if key.startswith(f"{name}/") and started is not None and not started.done:
+                started.fail(ApiError("CANCELLED", "The job was deleted."))
         for kind in ("run.execution", "run.task"):
             table = call.cloud.table(kind)
             for key in [k for k in table if k.startswith(f"{name}/")]:

@@ -10,10 +10,20 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from mockgcp.errors import ApiError, failed_precondition, invalid, not_found
+from mockgcp.errors import ApiError, failed_precondition, not_found, permission_denied
 from mockgcp.operations import Operation
 from mockgcp.service import Call, Service
-from mockgcp.services.run import canonical, check_template, condition, job, job_name, operation, parent, service
+from mockgcp.services.run import (
+    canonical,
+    check_etag,
+    check_template,
+    condition,
+    job,
+    job_name,
+    operation,
+    parent,
+    service,
+)
 
 reports = Service("mockgcp", host=None)
 
@@ -47,8 +57,10 @@ def _completed(resource: Mapping[str, Any]) -> bool:
 def _overridden(call: Call, stored: Mapping[str, Any]) -> dict[str, Any]:
     """The job's template with the run request's overrides applied."""
     template: dict[str, Any] = copy.deepcopy(dict(stored["template"]))
-    overrides = (call.body or {}).get("overrides", {})
+    overrides = call.body.get("overrides", {})
     if "taskCount" in overrides:
+        if template["parallelism"] == template["taskCount"]:  # all at once, then, too
+            template["parallelism"] = overrides["taskCount"]
         template["taskCount"] = overrides["taskCount"]
     if "timeout" in overrides:
         template["template"]["timeout"] = overrides["timeout"]
@@ -58,13 +70,14 @@ def _overridden(call: Call, stored: Mapping[str, Any]) -> dict[str, Any]:
             container["args"] = []
         if "args" in change:
             container["args"] = change["args"]
-        env = {item["name"]: item for item in [*container.get("env", []), *change.get("env", [])]}
+        env = {item.get("name"): item for item in [*container.get("env", []), *change.get("env", [])]}
         container["env"] = list(env.values())
     return template
 
 
 def _check_run(call: Call) -> None:
     stored = job(call)
+    check_etag(call.body.get("etag"), stored)
     if stored["reconciling"]:
         raise failed_precondition(f"Job {stored['name'].split('/')[-1]} is not ready yet.")
     check_template(call, _overridden(call, stored))
@@ -72,6 +85,9 @@ def _check_run(call: Call) -> None:
 
 @service.method("run.projects.locations.jobs.run", permission="run.jobs.run", on=job_name, rules=_check_run)
 def run(call: Call) -> Operation:
+    more = "run.jobs.runWithOverrides"
+    if call.body.get("overrides") and not call.cloud.allowed(call.principal, more, job_name(call)):
+        raise permission_denied(f"Permission '{more}' denied on resource '{job_name(call)}' for {call.principal}.")
     stored, template = job(call), _overridden(call, job(call))
     token = "".join(call.cloud.random.choices(_TOKEN, k=5))
     short = f"{stored['name'].split('/')[-1]}-{token}"
@@ -202,15 +218,12 @@ def list_active(call: Call) -> Mapping[str, Any]:
 def report(call: Call) -> Mapping[str, Any]:
     task = call.cloud.table("run.task").get(call.params["name"])
     execution = call.cloud.table("run.execution").get(_execution_name(call))
-    if task is None or execution is None:
+    if task is None or execution is None or _completed(task):  # deleted or cancelled meanwhile
         return {"next": "DONE"}
-    if _completed(task):
-        raise invalid(f"task {task['name']} is complete; nothing more can be reported of it")
-    event, body = call.body.get("event"), call.body
+    event, task["retried"] = call.body.get("event"), call.body.get("attempt", 0)
     if event == "STARTED":
         now = call.cloud.clock.timestamp()
         task.setdefault("startTime", now)
-        task["retried"] = body.get("attempt", 0)
         task["conditions"] = [condition(call, "Completed", "CONDITION_RECONCILING")]
         if "startTime" not in execution:
             execution["startTime"] = now
@@ -226,7 +239,8 @@ def report(call: Call) -> Mapping[str, Any]:
 def _attempt_ended(call: Call, execution: Mapping[str, Any], task: dict[str, Any], *, started: bool) -> str:
     body = call.body
     result = {key: body[key] for key in ("exitCode", "termSignal") if key in body}
-    worked = started and result.get("exitCode") == 0 and "termSignal" not in result
+    clean = result.get("exitCode") == 0 and "termSignal" not in result
+    worked = started and clean and not body.get("stopped")
     message = body.get("message", "")
     task["lastAttemptResult"] = {**result, "status": {"code": 0} if worked else {"code": 2, "message": message}}
     if worked:

@@ -60,7 +60,8 @@ def _enable(call: Call, names: Sequence[str], seconds: float) -> Operation:
 
     def done() -> Mapping[str, Any]:
         project.services.update(names)
-        return {"services": [_show(call, name) for name in names]}
+        shown = [_show(call, name) for name in names]
+        return {"service": shown[0]} if call.method.id == "serviceusage.services.enable" else {"services": shown}
 
     operation = Operation(f"operations/acf.{call.cloud.uid()}")
     return call.cloud.operations.run(operation, (0.0 if project.services.issuperset(names) else seconds, done))

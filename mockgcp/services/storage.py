@@ -27,15 +27,16 @@ def _project(call: Call) -> str:
     return call.cloud.project(call.params["project"]).name
 
 
-def _bucket_name(call: Call) -> str:
-    return f"projects/_/buckets/{call.params['bucket']}"
-
-
 def _bucket(call: Call) -> dict[str, Any]:
     bucket = call.cloud.table("storage.bucket").get(call.params["bucket"])
     if bucket is None:
         raise not_found("The specified bucket does not exist.")
     return bucket
+
+
+def _bucket_name(call: Call) -> str:
+    """The full name of an existing bucket: whoever asks for another gets 404, not a lack of permission."""
+    return f"projects/_/buckets/{_bucket(call)['name']}"
 
 
 def folder(state_dir: Path, bucket: str) -> Path:
@@ -46,7 +47,11 @@ def folder(state_dir: Path, bucket: str) -> Path:
 def _check_bucket(call: Call) -> None:
     limits, body = catalog.storage(), call.body
     name = body.get("name", call.params.get("bucket", ""))
-    if not re.fullmatch(limits.bucket_name_pattern, name):
+    reserved = name.startswith(limits.bucket_name_reserved_prefixes) or any(
+        word in name for word in limits.bucket_name_reserved_words
+    )
+    fits = limits.bucket_name_min <= len(name) <= limits.bucket_name_max
+    if reserved or not fits or not re.fullmatch(limits.bucket_name_pattern, name):
         raise invalid(f"Invalid bucket name: '{name}'", ("name", "malformed"))
     if storage_class := body.get("storageClass"):
         _one_of("storageClass", storage_class, limits.storage_classes)
@@ -74,6 +79,11 @@ def _one_of(path: str, value: str, allowed: tuple[str, ...]) -> None:
         raise invalid(f"Invalid argument: {path} is {value!r}, expected one of {', '.join(allowed)}.", (path, "value"))
 
 
+# Fields that are the server's own, whatever a request says.
+_OUTPUT_ONLY = (
+    *("etag", "generation", "id", "kind", "locationType", "metageneration"),
+    *("owner", "projectNumber", "selfLink", "timeCreated", "updated"),
+)
 # Fields that a bucket may be without, and the values of those it always has.
 _OPTIONAL = ("autoclass", "billing", "cors", "encryption", "labels", "lifecycle", "logging", "versioning", "website")
 
@@ -153,17 +163,26 @@ def _check_patch(call: Call) -> None:
         same = str(sent).upper() == str(bucket.get(key)).upper() if isinstance(sent, str) else sent == bucket.get(key)
         if sent is not None and not same:
             raise invalid(f"{key} of a bucket cannot change once it is made.", (key, "immutable"))
-    _check_bucket(Call(call.cloud, call.method, call.params, {**bucket, **call.body}, call.principal))
+    _check_bucket(Call(call.cloud, call.method, call.params, _merged(bucket, call.body), call.principal))
+
+
+def _merged(bucket: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    kept = (*_OUTPUT_ONLY, *catalog.storage().immutable_fields)
+    result = {**bucket, **{key: value for key, value in changes.items() if key not in kept}}
+    result["iamConfiguration"] = {**bucket["iamConfiguration"], **changes.get("iamConfiguration", {})}
+    return result
 
 
 @service.method("storage.buckets.patch", permission="storage.buckets.update", on=_bucket_name, rules=_check_patch)
 def patch(call: Call) -> Mapping[str, Any]:
+    """Changes what is named; labels are added to those there are. (A null, which deletes, reads as absent here.)"""
+    labels = {**_bucket(call).get("labels", {}), **call.body.get("labels", {})}
+    return _apply(call, {**call.body, "labels": labels} if labels else call.body)
+
+
+def _apply(call: Call, changes: Mapping[str, Any]) -> Mapping[str, Any]:
     bucket = _bucket(call)
-    for key, value in call.body.items():
-        if key in catalog.storage().immutable_fields:
-            continue
-        merges = key == "iamConfiguration"
-        bucket[key] = {**bucket[key], **value} if merges else value
+    bucket.update(_merged(bucket, changes))
     bucket["metageneration"] = str(int(bucket["metageneration"]) + 1)
     bucket["updated"] = call.cloud.clock.timestamp()
     return bucket
@@ -175,24 +194,23 @@ def update(call: Call) -> Mapping[str, Any]:
     bucket = _bucket(call)
     for key in [key for key in bucket if key in _OPTIONAL and key not in call.body]:
         del bucket[key]
-    return patch(Call(call.cloud, call.method, call.params, {**_defaults(), **call.body}, call.principal))
+    return _apply(call, {**_defaults(), **call.body})
 
 
 @service.method("storage.buckets.delete", permission="storage.buckets.delete", on=_bucket_name)
 def delete(call: Call) -> Mapping[str, Any]:
-    name = _bucket(call)["name"]
+    name, resource = _bucket(call)["name"], _bucket_name(call)
     if next(_files(folder(call.cloud.state_dir, name)), None) is not None:
         # The API's status is 409 with reason `conflict`.
         raise already_exists("The bucket you tried to delete is not empty.")
     _remove_empty(folder(call.cloud.state_dir, name))
     del call.cloud.table("storage.bucket")[name]
-    call.cloud.policies.drop(_bucket_name(call))
+    call.cloud.policies.drop(resource)
     return {}
 
 
 @service.method("storage.buckets.getIamPolicy", permission="storage.buckets.getIamPolicy", on=_bucket_name)
 def get_iam_policy(call: Call) -> Mapping[str, Any]:
-    _bucket(call)
     return {"kind": "storage#policy", **call.cloud.policies.get(_bucket_name(call))}
 
 
@@ -210,7 +228,6 @@ def set_iam_policy(call: Call) -> Mapping[str, Any]:
 
 @service.method("storage.buckets.testIamPermissions", on=_bucket_name)
 def test_iam_permissions(call: Call) -> Mapping[str, Any]:
-    _bucket(call)
     asked = call.params["permissions"]
     return {"permissions": [p for p in asked if call.cloud.allowed(call.principal, p, _bucket_name(call))]}
 
@@ -243,7 +260,6 @@ def _object(call: Call, path: Path) -> dict[str, Any]:
 
 
 def _object_path(call: Call) -> Path:
-    _bucket(call)
     root = folder(call.cloud.state_dir, call.params["bucket"]).resolve()
     path: Path = (root / call.params["object"]).resolve()
     if root not in path.parents or not path.is_file():
@@ -253,7 +269,6 @@ def _object_path(call: Call) -> Path:
 
 @service.method("storage.objects.list", permission="storage.objects.list", on=_bucket_name)
 def list_objects(call: Call) -> Mapping[str, Any]:
-    _bucket(call)
     shown = [_object(call, path) for path in _files(folder(call.cloud.state_dir, call.params["bucket"]))]
     prefix, delimiter = call.params.get("prefix", ""), call.params.get("delimiter", "")
     items, prefixes = [], set()

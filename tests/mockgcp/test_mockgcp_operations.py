@@ -1,0 +1,73 @@
+"""Long-running operations: their states, what a failing step leaves, and waiting for them."""
+
+from __future__ import annotations
+
+import pytest
+from mockgcp_client import Client
+
+from mockgcp.clock import Clock
+from mockgcp.cloud import Cloud
+from mockgcp.errors import ApiError
+from mockgcp.operations import Operation, Operations
+
+
+def test_an_operation_passes_its_steps_one_after_the_other() -> None:
+    clock, seen = Clock(), []
+    operation = Operations(clock).run(
+        Operation("op"),
+        (2.0, lambda: seen.append("first")),
+        (3.0, lambda: {"value": clock.seconds()}),
+    )
+    assert operation.to_dict() == {"name": "op", "metadata": {}, "done": False}
+    clock.advance(2.0)
+    assert (seen, operation.done) == (["first"], False)
+    clock.advance(2.9)
+    assert not operation.done
+    clock.advance(0.1)
+    assert operation.to_dict() == {"name": "op", "metadata": {}, "done": True, "response": {"value": 5.0}}
+
+
+def test_a_failing_step_ends_the_operation_and_skips_the_rest() -> None:
+    clock, later = Clock(), []
+
+    def fail() -> None:
+        raise ApiError("RESOURCE_EXHAUSTED", "no capacity")
+
+    operation = Operations(clock).run(Operation("op"), (1.0, fail), (1.0, lambda: later.append(1)))
+    clock.advance(10)
+    assert later == []
+    assert operation.to_dict()["error"] == {"code": 8, "message": "no capacity"}
+    assert "response" not in operation.to_dict()
+
+
+def test_waiting_lets_a_held_clock_pass_just_as_far_as_needed(cloud: Cloud, gcp: Client) -> None:
+    cloud.operations.run(operation := Operation("op"), (7.0, lambda: {"ok": True}))
+    assert cloud.wait(operation) == {"ok": True}
+    assert cloud.clock.seconds() == 7.0
+
+
+def test_waiting_raises_the_operations_own_error(cloud: Cloud) -> None:
+    operation = Operation("op")
+    operation.fail(ApiError("ABORTED", "task failed"))
+    with pytest.raises(ApiError, match="409 ABORTED: task failed"):
+        cloud.wait(operation)
+
+
+def test_waiting_ends_at_its_deadline(cloud: Cloud) -> None:
+    cloud.operations.run(operation := Operation("op"), (100.0, dict))
+    with pytest.raises(ApiError, match=r"504 DEADLINE_EXCEEDED: operation op is not done: after 30 s"):
+        cloud.wait(operation, timeout_s=30)
+    assert cloud.clock.seconds() == 30.0
+
+
+def test_waiting_for_what_nothing_can_finish_ends_at_once_on_a_held_clock(cloud: Cloud) -> None:
+    with pytest.raises(ApiError, match="the clock is held and nothing is scheduled"):
+        cloud.wait(Operation("op"))
+
+
+def test_waiting_on_a_running_clock_ends_with_the_operation() -> None:
+    cloud = Cloud(clock=Clock(running=True))
+    cloud.operations.run(operation := Operation("op"), (0.02, lambda: {"ok": True}))
+    assert cloud.wait(operation, timeout_s=5) == {"ok": True}
+    with pytest.raises(ApiError, match="DEADLINE_EXCEEDED"):
+        cloud.wait(Operation("other"), timeout_s=0.02)
