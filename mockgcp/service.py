@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from mockgcp.operations import Operation
 from mockgcp.schemas import Method
-
-if TYPE_CHECKING:
-    from mockgcp.cloud import Cloud
+from mockgcp.state import State
 
 
 @dataclass(frozen=True)
 class Call:
     """One validated call on its way through a service."""
 
-    cloud: Cloud
+    cloud: State
     method: Method
     params: Mapping[str, Any]
     body: Any

@@ -82,13 +82,19 @@ class Provider:
         """Takes the provider's configuration; the same one again is fine.
 
         Raises:
-            ProviderError: no project, or one that this emulated cloud was not seeded with.
+            ProviderError: no project, one that this emulated cloud was not seeded with, or another universe.
         """
         values = reveal(config)
         name, region = values.get("project", ""), values.get("region", "")
         if not name:
             raise ProviderError("no project: set one with `pulumi config set gcp:project PROJECT`")
         self.require_seeded(name, "gcp:project")
+        universe = self._cloud.universe.domain
+        if values.get("universeDomain") not in (None, "", universe):
+            raise ProviderError(
+                f"gcp:universeDomain is {values['universeDomain']!r}, but this emulated Google Cloud is {universe}: "
+                "its e-mails and limits would be wrong. Take the emulator's, or start it with that universe."
+            )
         self._session = Session(self._cloud, self._principal, name, region)
 
     def require_seeded(self, name: str, where: str) -> None:
@@ -109,9 +115,11 @@ class Provider:
     # -- resources -------------------------------------------------------------------------------------------------
 
     def check(
-        self, token: str, name: str, news: Properties, olds: Properties, seed: bytes = b"", proposed: str = ""
+        self, token: str, name: str, news: Properties, olds: Properties, seed: bytes = b"", proposed: str | None = ""
     ) -> Checked:
-        """Validates inputs and fills in the generated name. `proposed` is a name the engine's autonaming chose.
+        """Validates inputs and fills in the generated name.
+
+        `proposed` is the name that the engine's autonaming chose; "" leaves it to the provider, None turns it off.
 
         Raises:
             ProviderError: an unknown resource type.
@@ -120,13 +128,18 @@ class Provider:
         inputs = {key: value for key, value in news.items() if key != MADE_UP}
         failures = schema.check(kind.inputs, inputs)
         if kind.auto_name and inputs.get(kind.auto_name.field) is None:
-            inputs[kind.auto_name.field] = _generated_name(kind.auto_name, name, olds, seed, proposed)
-            inputs[MADE_UP] = [kind.auto_name.field]
-        if inputs.get("project") not in (None, UNKNOWN) and kind.in_project:
+            generated = _generated_name(kind.auto_name, name, olds, seed, proposed)
+            if generated is None:
+                failures.append(Failure(kind.auto_name.field, "is required and missing: autonaming is disabled"))
+            else:
+                inputs[kind.auto_name.field] = generated
+                inputs[MADE_UP] = [kind.auto_name.field]
+        project = reveal(inputs.get("project"))
+        if kind.in_project and isinstance(project, (str, int)):
             try:
-                self.require_seeded(str(reveal(inputs["project"])), "project")
+                self.require_seeded(str(project), "project")
             except ProviderError as error:
-                failures.append(Failure("project", str(error)))
+                failures.append(Failure("", str(error)))
         if not failures:
             failures = self._dry_run(kind, inputs)
         return Checked(inputs, failures)
@@ -145,12 +158,25 @@ class Provider:
     def diff(self, token: str, old: State, news: Properties, ignore: tuple[str, ...] = ()) -> Diff:
         """What would change. `ignore` are top-level properties whose changes the program ignores."""
         kind = resource_type(token)
-        before = {key: value for key, value in old.inputs.items() if key not in ignore}
-        after = {key: value for key, value in news.items() if key not in ignore}
+        live = reveal(old.outputs)
+        before, after = (
+            with_defaults(kind.defaults, {k: v for k, v in reveal(inputs).items() if k not in (*ignore, MADE_UP)})
+            for inputs in (old.inputs, news)
+        )
+        if kind.in_project and "project" not in ignore:
+            before.setdefault("project", live.get("project"))
+            after.setdefault("project", self.session.project)
+        # Writing out what the server had chosen, or spelling it otherwise, is no change.
+        chosen = {k: v for k, v in after.items() if k in kind.computed and before.get(k) is None}
+        before |= project(kind.table, kind.inputs, chosen, live, kind.computed)
+        before |= {k: v for k, v in after.items() if kind.table.same(k, v, before.get(k))}
         changes = compare(before, after, replace_on=kind.replace_on, computed=kind.computed)
         if kind.update is None:
             changes = [Change(change.path, change.action, True) for change in changes]
-        same_name = kind.auto_name is None or before.get(kind.auto_name.field) == after.get(kind.auto_name.field)
+        name = kind.auto_name.field if kind.auto_name else None
+        # A generated name is generated anew for the replacement.
+        generated = name in (news.get(MADE_UP) or ())
+        same_name = name is not None and not generated and before.get(name) == after.get(name)
         return Diff(changes, delete_before_replace=same_name and any(change.replace for change in changes))
 
     def create(self, token: str, inputs: Properties, *, preview: bool = False) -> State:
@@ -201,29 +227,39 @@ class Provider:
             return State(old.id, keep_secrets(news, {**old.outputs, **properties}))
         if kind.update is None:
             raise ProviderError(f"{token} cannot change in place; every change replaces it")
-        before = {**reveal(old.outputs), **self._effective(kind, old.inputs)}
-        rest = kind.update(self.session, before, properties, self._body(kind, properties))
+        rest = kind.update(self.session, _stored(kind, old), properties, self._body(kind, properties))
         return self._state(kind, news, properties, rest)
 
     def delete(self, token: str, old: State) -> None:
         """Deletes the resource; one that is gone already is fine.
 
         Raises:
-            ApiError: the API's refusal.
+            ApiError: the API's refusal. ProviderError: deletionPolicy is PREVENT.
         """
         kind = resource_type(token)
-        kind.delete(self.session, {**reveal(old.outputs), **self._effective(kind, old.inputs)})
+        properties = _stored(kind, old)
+        match properties.get("deletionPolicy"):
+            case "ABANDON":
+                return
+            case "PREVENT":
+                raise ProviderError(
+                    f"cannot delete {old.id}: its deletionPolicy is PREVENT. Set another one and run `pulumi up` first"
+                )
+        kind.delete(self.session, properties)
 
     def invoke(self, token: str, args: Properties) -> dict[str, Value]:
         """Calls a provider function.
 
         Raises:
-            ProviderError: an unknown function. ApiError: the API's refusal.
+            ProviderError: an unknown function or argument. ApiError: the API's refusal.
         """
         function = FUNCTIONS.get(token)
         if function is None:
             raise ProviderError(f"mockgcp does not emulate the function {token} yet; it has {', '.join(FUNCTIONS)}")
-        return dict(function(self.session, reveal(args)))
+        for name in args:
+            if name not in function.arguments:
+                raise ProviderError(f"{token} takes no argument {name}; it has {', '.join(function.arguments)}")
+        return dict(function.call(self.session, reveal(args)))
 
     # -- shapes ----------------------------------------------------------------------------------------------------
 
@@ -241,14 +277,23 @@ class Provider:
         return body
 
     def _state(self, kind: ResourceType, inputs: Properties, properties: Properties, rest: Mapping[str, Any]) -> State:
+        # What no API keeps is as the program has it, and so is a zero that was never sent; all else is the server's.
+        local = {
+            key: value
+            for key, value in properties.items()
+            if key in kind.outputs
+            and value is not None
+            and (key in kind.table.local or value in (False, 0, "", [], {}))
+        }
+        found = from_rest(kind.table, kind.outputs, rest)
+        respelled = {key: properties[key] for key in found if kind.table.same(key, found[key], properties.get(key))}
         outputs = {
-            **{key: value for key, value in properties.items() if key in kind.outputs},
-            **from_rest(kind.table, kind.outputs, rest),
+            **({"deletionPolicy": "DELETE"} if "deletionPolicy" in kind.outputs else {}),
+            **local,
+            **found,
+            **respelled,
             **kind.derive(self.session, properties, rest),
         }
-        for key in kind.table.ignore_case:
-            if str(properties.get(key, "")).lower() == str(outputs.get(key, "")).lower():
-                outputs[key] = properties.get(key, outputs.get(key))
         identifier = kind.id.format_map({**outputs, **properties})
         return State(identifier, keep_secrets(inputs, outputs))
 
@@ -256,7 +301,8 @@ class Provider:
         live = reveal(outputs)
         if not inputs:
             found = {k: v for k, v in live.items() if k in kind.inputs.fields and v not in (None, "", [], {}, False)}
-            return {k: v for k, v in found.items() if k not in kind.computed}
+            normal = {k: normalise(found[k]) for k, normalise in kind.table.spelling.items() if k in found}
+            return {k: v for k, v in {**found, **normal}.items() if k not in kind.computed}
         shape = {key: value for key, value in inputs.items() if key != MADE_UP}
         shown = project(kind.table, kind.inputs, reveal(shape), live, kind.computed)
         result = keep_secrets(inputs, {key: value for key, value in shown.items() if value is not None})
@@ -275,12 +321,18 @@ def resource_type(token: str) -> ResourceType:
     return found
 
 
-def _generated_name(auto: AutoName, name: str, olds: Properties, seed: bytes, proposed: str) -> str:
+def _stored(kind: ResourceType, old: State) -> dict[str, Value]:
+    """The properties of a resource as it was made, in the project that it was made in."""
+    inputs = {k: v for k, v in reveal(old.inputs).items() if k != MADE_UP and v is not None}
+    return {**reveal(old.outputs), **with_defaults(kind.defaults, inputs)}
+
+
+def _generated_name(auto: AutoName, name: str, olds: Properties, seed: bytes, proposed: str | None) -> str | None:
     """The generated name: the one it has already, the engine's, or the logical name with seven random hex digits."""
     old = olds.get(auto.field)
     if auto.field in (olds.get(MADE_UP) or ()) and isinstance(old, str):
         return old
-    if proposed:
+    if proposed != "":
         return proposed
     suffix = hashlib.sha256(seed or name.encode()).hexdigest()[:7]
     return f"{name[: auto.max_length - 8].lower()}-{suffix}"

@@ -28,7 +28,7 @@ def compare(
     """The changes from `old` to `new`.
 
     `replace_on` are paths without indexes; anything at or below one replaces. Leaving out a property in `computed`
-    keeps what the server chose, so it is no change.
+    keeps what the server chose, so it is no change; neither is a false, 0 or empty list where there was none.
     """
     found = _walk(reveal(old), reveal(new), "", computed)
     return [Change(path, action, _at_or_below(_bare(path), replace_on)) for path, action in found]
@@ -39,10 +39,11 @@ def _walk(old: Value, new: Value, path: str, computed: frozenset[str]) -> Iterat
         for key in sorted({*old, *new} - {"__defaults"}):
             here = _child(path, key)
             if new.get(key) is None:
-                if old.get(key) is not None and _bare(here) not in computed and path not in computed:
+                if not _absent(old.get(key)) and _bare(here) not in computed:
                     yield here, "delete"
             elif old.get(key) is None:
-                yield here, "add"
+                if not _absent(new[key]):
+                    yield here, "add"
             else:
                 yield from _walk(old[key], new[key], here, computed)
     elif isinstance(old, list) and isinstance(new, list):
@@ -56,6 +57,11 @@ def _walk(old: Value, new: Value, path: str, computed: frozenset[str]) -> Iterat
                 yield from _walk(old[index], new[index], here, computed)
     elif new is UNKNOWN or old != new:
         yield path, "update"
+
+
+def _absent(value: Value) -> bool:
+    """Whether the provider sees no difference between the value and none (defaults are filled in by now)."""
+    return value is None or value in (False, 0, [])
 
 
 def _child(path: str, key: str) -> str:

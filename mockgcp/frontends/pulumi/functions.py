@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from mockgcp.frontends.pulumi.resource import Props, Session
+
+
+@dataclass(frozen=True)
+class Function:
+    """A provider function: the arguments it takes, and what answers it."""
+
+    arguments: tuple[str, ...]
+    call: Callable[[Session, Props], Mapping[str, Any]]
 
 
 def _get_project(session: Session, args: Props) -> Mapping[str, Any]:
@@ -19,6 +28,6 @@ def _get_project(session: Session, args: Props) -> Mapping[str, Any]:
     }
 
 
-FUNCTIONS: Mapping[str, Callable[[Session, Props], Mapping[str, Any]]] = {
-    "gcp:organizations/getProject:getProject": _get_project,
+FUNCTIONS: Mapping[str, Function] = {
+    "gcp:organizations/getProject:getProject": Function(("projectId",), _get_project),
 }

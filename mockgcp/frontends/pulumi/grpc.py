@@ -106,14 +106,15 @@ class _Servicer(provider_pb2_grpc.ResourceProviderServicer):
 
     @_answers
     def Check(self, request: Any) -> Any:
-        proposed = request.autonaming.proposed_name if request.HasField("autonaming") else ""
+        autonaming = request.autonaming
+        disabled = autonaming.mode == provider_pb2.CheckRequest.AutonamingOptions.Mode.DISABLE
         checked = self._provider.check(
             _token(request.urn),
             _name(request.urn),
             decode(request.news),
             reveal(decode(request.olds)),
             request.randomSeed,
-            proposed,
+            None if disabled else autonaming.proposed_name,
         )
         return provider_pb2.CheckResponse(
             inputs=to_struct(checked.inputs),

@@ -6,6 +6,7 @@ engine.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -23,6 +24,8 @@ from mockgcp.frontends.pulumi.core import Provider, ProviderError
 from mockgcp.frontends.pulumi.values import Value, decode, encode, reveal
 
 STACK_REFERENCE = "pulumi:pulumi:StackReference"
+# What is left of a failed run waits for nothing but the emulated cloud; a promise that nobody keeps is given up.
+_FINISH_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,21 @@ class EmulatedGcp:
                 if monitor.mocks.error is not None:
                     raise monitor.mocks.error from None
                 raise
+            finally:
+                sync_await._sync_await(_finish_off())
         return result
+
+
+async def _finish_off() -> None:
+    """Ends what a failed run left unfinished: the SDK would await it, and raise its errors, in the next run."""
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    if left:
+        _, stuck = await asyncio.wait(left, timeout=_FINISH_S)
+        for task in stuck:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+    settings.SETTINGS.outputs.clear()
+    settings.SETTINGS.rpc_manager.clear()
 
 
 class _Mocks(sdk.Mocks):
@@ -120,6 +137,8 @@ class _Mocks(sdk.Mocks):
 
     def new_resource(self, args: sdk.MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
         try:
+            if args.resource_id and not args.custom and args.typ != STACK_REFERENCE:
+                return self._read(args.typ, args.name, args.resource_id, decode(args.inputs))
             return self._new(args.typ, args.name, decode(args.inputs), args.resource_id or "")
         except Exception as error:
             self.error = self.error or error
@@ -133,13 +152,17 @@ class _Mocks(sdk.Mocks):
         checked = self._provider.check(token, name, inputs, {})
         if checked.failures:
             raise ProviderError(f"{token} {name!r}: {'; '.join(map(str, checked.failures))}")
-        if existing and not self._preview:
-            found = self._provider.read(token, existing, checked.inputs, {})
-            if found is None:
-                raise ProviderError(f"{token} {name!r}: there is nothing to import with id {existing!r}")
-            return found.id, encode(found.outputs)
+        if existing:
+            return self._read(token, name, existing, checked.inputs)
         state = self._provider.create(token, checked.inputs, preview=self._preview)
         return state.id, encode(state.outputs)
+
+    def _read(self, token: str, name: str, identifier: str, inputs: dict[str, Value]) -> tuple[str, dict[Any, Any]]:
+        """A resource that is there already: one that is imported, or that the program only looks up."""
+        found = self._provider.read(token, identifier, inputs, {})
+        if found is None:
+            raise ProviderError(f"{token} {name!r}: there is nothing with id {identifier!r}")
+        return found.id, encode(found.outputs)
 
     def _reference(self, name: str) -> dict[str, Any]:
         if name not in self._stack_outputs:

@@ -92,7 +92,8 @@ class ResourceType:
         table: how properties become REST and back.
         defaults: the provider's own defaults by dotted path.
         replace_on: paths whose change replaces; `computed`: paths the server fills in when they are left out.
-        in_project, located: whether `project` and `location` come from the provider's configuration when left out.
+        auto_name: the property that gets a generated name.
+        in_project: whether `project` comes from the provider's configuration when it is left out.
         create, read, update, delete: the calls; update None: every change replaces.
         derive: outputs that no REST field carries.
         dry_run: checks the API's rules before anything is created; None: only the types are checked.
@@ -174,6 +175,13 @@ def id_parts(template: str) -> Callable[[str], Props]:
     return parse
 
 
+# What may hold slashes in an id: custom roles, accounts, and members such as principal://.../subject/ns/...
+_WITH_SLASHES = {
+    "role": r"(?:(?:projects|organizations)/[^/]+/)?roles/[^/]+",
+    "serviceAccountId": r"projects/[^/]+/serviceAccounts/[^/]+",
+    "member": ".+",
+}
+
+
 def _group(name: str) -> str:
-    # Only a role or a member may hold slashes.
-    return f"(?P<{name}>{'.+' if name in ('role', 'member') else '[^/]+'})"
+    return f"(?P<{name}>{_WITH_SLASHES.get(name, '[^/]+')})"

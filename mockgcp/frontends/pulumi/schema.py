@@ -166,7 +166,7 @@ def _check(kind: Kind, value: Value, path: str) -> typing.Iterator[Failure]:
                 yield from _check(kind.item, item, f'{path}["{key}"]')
         case Scalar():
             if not _is_scalar(kind.name, value):
-                yield _wrong(path, f"a {kind.name}", value)
+                yield _wrong(path, f"{'an' if kind.name == 'integer' else 'a'} {kind.name}", value)
 
 
 def _is_scalar(name: str, value: Value) -> bool:

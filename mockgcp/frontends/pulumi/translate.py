@@ -6,7 +6,7 @@ are dotted and without list indexes (`template.template.containers.envs`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,13 +25,18 @@ class Table:
         names: REST name (dotted: nested further) by property path, where it is not the property's own.
         local: top-level properties that the API does not have in the body.
         sent_when_zero: paths whose false, 0 or empty value still counts.
-        ignore_case: top-level strings that the API answers in its own spelling.
+        spelling: for top-level strings that the API answers in a spelling of its own, what makes two of them equal.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
     local: frozenset[str] = frozenset()
     sent_when_zero: frozenset[str] = frozenset()
-    ignore_case: frozenset[str] = frozenset()
+    spelling: Mapping[str, Callable[[str], str]] = field(default_factory=dict)
+
+    def same(self, path: str, one: Value, other: Value) -> bool:
+        """Whether two values differ in nothing but spelling."""
+        normal = self.spelling.get(path)
+        return normal is not None and isinstance(one, str) and isinstance(other, str) and normal(one) == normal(other)
 
 
 def to_rest(table: Table, kind: Object, properties: Mapping[str, Value]) -> dict[str, Any]:
@@ -134,9 +139,7 @@ def project(table: Table, kind: Kind, shape: Value, live: Value, computed: froze
         ):
             return {key: live[key] for key in shape if key in live}
         case Scalar():
-            if path in table.ignore_case and str(shape).lower() == str(live).lower():
-                return shape
-            return shape if _scalar(kind, shape) == live else live
+            return shape if table.same(path, shape, live) or _scalar(kind, shape) == live else live
         case _:
             return live
 

@@ -22,6 +22,7 @@ from mockgcp.frontends.pulumi.resource import (
     validated_by,
 )
 from mockgcp.frontends.pulumi.translate import PROVISIONED, Table
+from mockgcp.frontends.pulumi.values import Secret
 
 _FULL_NAME = "projects/{project}/locations/{location}/jobs/{name}"
 _NAME = {"name": _FULL_NAME}
@@ -49,8 +50,8 @@ def _derive(session: Session, properties: Props, rest: Mapping[str, Any]) -> Pro
         "project": project,
         "location": location,
         "labels": {key: value for key, value in labels.items() if key != PROVISIONED},
-        "pulumiLabels": labels,
-        "effectiveLabels": labels,
+        "pulumiLabels": Secret(labels),
+        "effectiveLabels": Secret(labels),
     }
 
 
@@ -70,6 +71,10 @@ JOB = ResourceType(
         "deletionProtection": True,
         "template.template.maxRetries": 3,
         f"{_CONTAINER}.envs.value": "",
+        f"{_CONTAINER}.startupProbe.failureThreshold": 3,
+        f"{_CONTAINER}.startupProbe.httpGet.path": "/",
+        f"{_CONTAINER}.startupProbe.periodSeconds": 10,
+        f"{_CONTAINER}.startupProbe.timeoutSeconds": 1,
         "template.template.volumes.emptyDir.medium": "MEMORY",
     },
     replace_on=frozenset({"location", "name", "project", "tags"}),

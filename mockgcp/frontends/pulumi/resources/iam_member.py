@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mockgcp.errors import ApiError
 from mockgcp.frontends.pulumi.resource import Props, Request, ResourceType, Session, id_parts
 from mockgcp.frontends.pulumi.schema import Object
+from mockgcp.frontends.pulumi.translate import Table
 
 # The provider retries a concurrent policy change; so do we, with no wait (the emulated race is over by then).
 _ATTEMPTS = 5
@@ -16,12 +17,13 @@ _ATTEMPTS = 5
 
 @dataclass(frozen=True)
 class PolicyCalls:
-    """How to read and write the policy: `wrapped` bodies carry it in a field named `policy`."""
+    """How to read and write the policy: `wrapped` bodies carry it in a field named `policy`, beside `mask`."""
 
     get: Request
     set: Request
     wrapped: bool
     get_body: Any = None
+    mask: Mapping[str, str] = field(default_factory=dict)
 
 
 def iam_member(
@@ -30,11 +32,12 @@ def iam_member(
     args: type,
     target: str,
     calls: PolicyCalls,
-    normal: Callable[[Props], Props] = lambda properties: {},
+    spelling: Mapping[str, Callable[[str], str]] | None = None,
+    derive: Callable[[Props], Props] = lambda properties: {},
 ) -> ResourceType:
     """The resource type of one member of one role; `target` is the template of what it is granted on.
 
-    `normal` gives the outputs that the provider keeps in another spelling than the program's.
+    `spelling` is Table's; `derive` gives the outputs that the provider keeps in another spelling than the program's.
     """
 
     def edit(session: Session, properties: Props, *, add: bool) -> Mapping[str, Any]:
@@ -46,8 +49,10 @@ def iam_member(
             if (member in members) == add:
                 return policy
             members.symmetric_difference_update({member})
-            policy["bindings"] = [{"role": r, "members": sorted(m)} for r, m in bindings.items()]
-            body = {"policy": policy} if calls.wrapped else policy
+            changed = [{"role": r, "members": sorted(m)} for r, m in bindings.items() if m]
+            # Version 3, as the provider does: an older one would drop the conditions of others.
+            policy = {**{k: v for k, v in policy.items() if k != "kind"}, "bindings": changed, "version": 3}
+            body = {"policy": policy, **calls.mask} if calls.wrapped else policy
             try:
                 return session.call(calls.set.method, calls.set.fill(properties), body)
             except ApiError as error:
@@ -78,6 +83,7 @@ def iam_member(
                 raise
 
     identifier = f"{target}/{{role}}/{{member}}"
+    fields = frozenset(Object(args).fields)
     return ResourceType(
         token=token,
         resource=resource,
@@ -88,7 +94,8 @@ def iam_member(
         create=create,
         read=read,
         delete=delete,
-        in_project="project" in Object(args).fields,
-        replace_on=frozenset({"bucket", "project", "serviceAccountId", "role", "member", "condition"}),
-        derive=lambda session, properties, rest: {**normal(properties), "etag": rest.get("etag", "")},
+        in_project="project" in fields,
+        replace_on=fields,
+        table=Table(local=fields, spelling=spelling or {}),
+        derive=lambda session, properties, rest: {**derive(properties), "etag": rest.get("etag", "")},
     )

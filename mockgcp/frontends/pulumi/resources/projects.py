@@ -70,5 +70,6 @@ IAM_MEMBER = iam_member(
         set=Request("cloudresourcemanager.projects.setIamPolicy", {"resource": "{project}"}),
         wrapped=True,
         get_body={"options": {"requestedPolicyVersion": 3}},
+        mask={"updateMask": "bindings,etag,auditConfigs"},
     ),
 )

@@ -22,6 +22,7 @@ from mockgcp.frontends.pulumi.resource import (
 )
 from mockgcp.frontends.pulumi.resources.iam_member import PolicyCalls, iam_member
 from mockgcp.frontends.pulumi.translate import PROVISIONED, Table
+from mockgcp.frontends.pulumi.values import Secret
 
 _BUCKET = {"bucket": "{name}"}
 _INSERT = Request("storage.buckets.insert", {"project": "{project}"})
@@ -57,8 +58,8 @@ def _derive(session: Session, properties: Props, rest: Mapping[str, Any]) -> Pro
         "url": f"gs://{rest['name']}",
         "project": project,
         "labels": mine,
-        "pulumiLabels": labels,
-        "effectiveLabels": labels,
+        "pulumiLabels": Secret(labels),
+        "effectiveLabels": Secret(labels),
     }
 
 
@@ -114,11 +115,15 @@ BUCKET = ResourceType(
             "cors.responseHeaders": "responseHeader",
         },
         local=frozenset({"deletionPolicy", "enableObjectRetention", "forceDestroy", "project"}),
-        sent_when_zero=frozenset({"softDeletePolicy.retentionDurationSeconds"}),
-        ignore_case=frozenset({"location"}),
+        sent_when_zero=frozenset({"softDeletePolicy.retentionDurationSeconds", "uniformBucketLevelAccess"}),
+        spelling={"location": str.lower},
     ),
     derive=_derive,
 )
+
+
+def _bare(bucket: str) -> str:
+    return bucket.removeprefix("b/")
 
 
 BUCKET_IAM_MEMBER = iam_member(
@@ -132,5 +137,6 @@ BUCKET_IAM_MEMBER = iam_member(
         wrapped=False,
     ),
     # The provider keeps the bucket under this name in the state.
-    normal=lambda properties: {"bucket": f"b/{properties['bucket'].removeprefix('b/')}"},
+    spelling={"bucket": _bare},
+    derive=lambda properties: {"bucket": f"b/{_bare(properties['bucket'])}"},
 )

@@ -1,0 +1,267 @@
+"""`holdfast rehearse cloud-run` as a user runs it: what it claims is derived again from its raw evidence."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from holdfast import toolcache
+from holdfast.rehearsal.sealed import REPOSITORY
+
+pytestmark = [pytest.mark.engine, pytest.mark.jax]
+
+HEADER = {
+    "engine",
+    "engine_version",
+    "leftover_processes",
+    "leftover_resources",
+    "phases",
+    "scenario",
+    "seed",
+    "stories",
+    "time_overrides",
+}
+STEPS = 24
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    """A cache with the engine that is there already, and nobody else's rehearsals."""
+    own = tmp_path / "cache"
+    own.mkdir()
+    (own / "tools").symlink_to(toolcache.root() / "tools")
+    return own
+
+
+@pytest.fixture
+def start(tmp_path: Path, cache: Path) -> Iterator[Start]:
+    """Starts the command in a session of its own; whatever is left of it at the end is ended."""
+    started: list[subprocess.Popen[str]] = []
+    (tmp_path / "home").mkdir()
+
+    def run(*args: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "holdfast.cli", "rehearse", "cloud-run", *args],
+            cwd=REPOSITORY,
+            env={"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home"), "HOLDFAST_CACHE": str(cache)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+    for left in processes_of(cache):
+        left.kill()
+
+
+def processes_of(cache: Path) -> list[psutil.Process]:
+    """The processes that belong to rehearsals in this cache: its path is in their command line or their environment."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            words = [*process.cmdline(), *process.environ().values()]
+        except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+            continue
+        if any(str(cache) in word for word in words):
+            found.append(process)
+    return found
+
+
+def left_over(cache: Path) -> list[str]:
+    """What remains in five seconds of a rehearsal that has ended."""
+    deadline = time.monotonic() + 5
+    while True:
+        rest = [" ".join(p.cmdline()) for p in processes_of(cache) if p.is_running()]
+        rest += [str(path) for path in (cache / "rehearsals").glob("*")]
+        if not rest or time.monotonic() > deadline:
+            return rest
+        time.sleep(0.1)
+
+
+def checkout() -> str:
+    git = ["git", "-C", str(REPOSITORY), "status", "--porcelain"]
+    return subprocess.run(git, capture_output=True, text=True, check=True).stdout
+
+
+def test_two_rehearsals_at_once(start: Start, cache: Path, tmp_path: Path) -> None:
+    before = checkout()
+    files = {7: tmp_path / "seven.json", 11: tmp_path / "eleven.json"}
+    seven = start("--seed", "7", "--preemptions", "3", "--json", str(files[7]))
+    eleven = start("--seed", "11", "--json", str(files[11]))
+    said = {process: process.communicate(timeout=240)[0] for process in (seven, eleven)}
+    assert [process.returncode for process in (seven, eleven)] == [0, 0], "\n".join(said.values())
+    assert left_over(cache) == []
+    assert checkout() == before
+    seen = {}
+    for seed, preemptions in ((7, 3), (11, 1)):
+        report = json.loads(files[seed].read_text(encoding="utf-8"))
+        assert (report["seed"], report["scenario"]) == (seed, "cloud-run")
+        judge(report, preemptions)
+        seen[seed] = story(report, "preempted-and-resumed")["events"][-2]["digest"]
+    assert seen[7] != seen[11]
+    for told in ("sealed environment", "pulumi preview dev-foundation: 12 create", "bit_exact true", "story policies"):
+        assert told in said[seven]
+
+
+def story(report: dict[str, Any], name: str) -> dict[str, Any]:
+    [found] = [each for each in report["stories"] if each["name"] == name]
+    assert found["held"] is True
+    evidence: dict[str, Any] = found["evidence"]
+    return evidence
+
+
+def judge(report: dict[str, Any], preemptions: int) -> None:
+    """Every figure of the report, from the evidence in it."""
+    assert report.keys() >= HEADER
+    assert report["engine"] in ("path", "cache")
+    assert toolcache.version_key(report["engine_version"]) >= (3,)
+    assert (report["leftover_resources"], report["leftover_processes"]) == ([], [])
+    assert list(report["phases"]) == ["init", "preview", "up", "execute", "verify", "second up", "destroy"]
+    assert all(seconds > 0 for seconds in report["phases"].values())
+    overrides = {each["name"]: each for each in report["time_overrides"]}
+    assert overrides["maintenance"]["rehearsal"].startswith(str(preemptions))
+    assert overrides["HOLDFAST_STEPS"]["rehearsal"] == str(STEPS)
+    judge_deployment(report)
+    judge_execution(report, preemptions)
+
+
+def judge_deployment(report: dict[str, Any]) -> None:
+    deployed = story(report, "deployed")
+    stacks = ("dev-foundation", "dev-cloud-run")
+    created = {stack: deployed["summaries"][f"up {stack}"]["create"] for stack in stacks}
+    assert report["resources_created"] == sum(created.values())
+    methods = [request["method"] for request in deployed["requests"] if request["code"] == 200]
+    for once in ("storage.buckets.insert", "iam.projects.serviceAccounts.create", "run.projects.locations.jobs.create"):
+        assert methods.count(once) == 1
+    policies = story(report, "policies")
+    assert report["policy_violations"] == len(policies["violations"]) == 0
+    assert policies["packs"].keys() == {f"{verb} {stack}" for verb in ("preview", "up") for stack in stacks}
+    assert all(any("holdfast" in pack for pack in packs) for packs in policies["packs"].values())
+    again = story(report, "second-up-changes-nothing")
+    assert again == {f"up {stack}": {"same": count} for stack, count in created.items()}
+    assert report["second_up_changes"] == 0
+    gone = story(report, "nothing-left-over")
+    assert {command: counts["delete"] for command, counts in gone.items()} == {
+        f"destroy {stack}": count for stack, count in created.items()
+    }
+
+
+def judge_execution(report: dict[str, Any], preemptions: int) -> None:
+    evidence = story(report, "preempted-and-resumed")
+    attempts = defaultdict(list)
+    for event in evidence["events"]:
+        attempts[event["attempt"]].append(event)
+    assert report["attempts"] == len(attempts) == preemptions + 1
+
+    system = [entry for entry in evidence["log"] if entry["jsonPayload"].get("reason") == "INSTANCE_PREEMPTED"]
+    assert report["preemptions"] == len(system) == preemptions == len(evidence["strikes"])
+    assert [entry["labels"]["run.googleapis.com/task_attempt"] for entry in system] == [
+        str(attempt) for attempt in range(preemptions)
+    ]
+    assert all("varlog" in entry["logName"] for entry in system)
+
+    for number, events in attempts.items():
+        codes = [event["code"] for event in events if event["event"] == "exit"]
+        assert codes == [143 if number < preemptions else 0]
+        assert [event["event"] for event in events].count("sigterm") == (1 if number < preemptions else 0)
+        resumed = [event for event in events if event["event"] == "resumed"]
+        if number == 0:
+            assert resumed == []
+            continue
+        # It goes on with exactly what the last attempt saved, not with something like it.
+        saved = [event for event in attempts[number - 1] if event["event"] == "saved"][-1]
+        assert [(event["from_step"], event["digest"]) for event in resumed] == [(saved["step"], saved["digest"])]
+        steps = [event["step"] for event in events if event["event"] == "step"]
+        assert steps[0] == saved["step"] + 1
+
+    steps = [event["step"] for event in evidence["events"] if event["event"] == "step"]
+    assert set(steps) == set(range(1, STEPS + 1))
+    assert report["steps_total"] == STEPS
+    assert report["steps_repeated"] == len(steps) - STEPS
+
+    [task] = evidence["tasks"]
+    assert task["retried"] == preemptions
+    assert task["lastAttemptResult"]["exitCode"] == 0
+    assert task["conditions"][0]["state"] == "CONDITION_SUCCEEDED"
+    assert evidence["execution"]["succeededCount"] == 1
+    began, ended = (datetime.fromisoformat(task[key]) for key in ("startTime", "completionTime"))
+    [done] = [event for event in evidence["events"] if event["event"] == "done"]
+    assert report["goodput"] == pytest.approx(done["productive_seconds"] / (ended - began).total_seconds(), abs=0.001)
+    assert 0 < report["goodput"] < 1
+
+    compared = story(report, "bit-exact")
+    assert (compared["differing"], compared["step_a"], compared["step_b"]) == ([], STEPS, STEPS)
+    assert compared["leaves"] > 0
+    assert report["bit_exact"] is True
+
+
+def test_more_preemptions_than_retries_is_a_clear_error(start: Start, cache: Path) -> None:
+    process = start("--preemptions", "5")
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    message = " ".join(said.split())
+    for part in (
+        "5 preemptions are more than the job's 3 retries",
+        "holdfast:maxRetries in stacks/Pulumi.dev-cloud-run.yaml to at least 5",
+        "at most 3 with --preemptions",
+    ):
+        assert part in message
+    assert "Traceback" not in said
+    assert left_over(cache) == []
+
+
+def until(process: subprocess.Popen[str], text: str) -> None:
+    assert process.stdout is not None
+    seen = []
+    for line in process.stdout:
+        seen.append(line)
+        if text in line:
+            return
+    raise AssertionError(f"it never said {text!r}:\n{''.join(seen)}")
+
+
+def end(process: subprocess.Popen[str]) -> str:
+    """Waits for the end and returns what was said after `until`."""
+    assert process.stdout is not None
+    said = process.stdout.read()
+    process.wait(timeout=30)
+    return said
+
+
+def test_a_sigterm_in_the_middle_of_an_up_leaves_nothing(start: Start, cache: Path) -> None:
+    process = start()
+    until(process, "pulumi preview dev-foundation: ")
+    time.sleep(1)  # the engine has started its language host by now
+    assert len(processes_of(cache)) > 1
+    process.send_signal(signal.SIGTERM)
+    assert "interrupted; everything it started was ended" in end(process)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert left_over(cache) == []
+
+
+def test_ctrl_c_in_the_middle_of_the_training_leaves_nothing(start: Start, cache: Path) -> None:
+    process = start()
+    until(process, "saved checkpoint at step")
+    os.killpg(process.pid, signal.SIGINT)  # what a terminal does: the whole foreground group gets it
+    said = end(process)
+    assert process.returncode == 130
+    assert "interrupted; everything it started was ended" in said
+    assert left_over(cache) == []

@@ -1,0 +1,127 @@
+"""Scenario A's resources as the engine hands them over, and a provider on a cloud that has what they need."""
+
+from typing import Any
+
+from mockgcp.cloud import Cloud
+from mockgcp.frontends.pulumi.core import Provider, State
+from mockgcp.frontends.pulumi.values import Value
+
+PROJECT = "demo-project"
+NUMBER = 123456789012
+REGION = "us-central1"
+EMAIL = f"gpu-job-sa@{PROJECT}.iam.gserviceaccount.com"
+BUCKET_NAME = f"gpu-checkpoints-{PROJECT}"
+
+ACCOUNT = "gcp:serviceaccount/account:Account"
+BUCKET = "gcp:storage/bucket:Bucket"
+BUCKET_MEMBER = "gcp:storage/bucketIAMMember:BucketIAMMember"
+JOB = "gcp:cloudrunv2/job:Job"
+PROJECT_MEMBER = "gcp:projects/iAMMember:IAMMember"
+ACCOUNT_MEMBER = "gcp:serviceaccount/iAMMember:IAMMember"
+SERVICE = "gcp:projects/service:Service"
+
+
+def bucket(**changes: Value) -> dict[str, Value]:
+    return {
+        "name": BUCKET_NAME,
+        "location": REGION,
+        "storageClass": "STANDARD",
+        "hierarchicalNamespace": {"enabled": True},
+        "uniformBucketLevelAccess": True,
+        "publicAccessPrevention": "enforced",
+        "softDeletePolicy": {"retentionDurationSeconds": 0},
+        "lifecycleRules": [{"action": {"type": "Delete"}, "condition": {"age": 30, "matchesPrefixes": ["tmp/"]}}],
+        "labels": {"app": "holdfast"},
+        **changes,
+    }
+
+
+def account(**changes: Value) -> dict[str, Value]:
+    return {"accountId": "gpu-job-sa", "displayName": "GPU job", **changes}
+
+
+def task(**changes: Value) -> dict[str, Value]:
+    return {
+        "containers": [
+            {
+                "image": f"{REGION}-docker.pkg.dev/{PROJECT}/trainers/trainer@sha256:{'0' * 64}",
+                "envs": [{"name": "CHECKPOINT_DIR", "value": "/checkpoints"}],
+                "resources": {"limits": {"cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "1"}},
+                "volumeMounts": [{"name": "checkpoints", "mountPath": "/checkpoints"}],
+            }
+        ],
+        "executionEnvironment": "EXECUTION_ENVIRONMENT_GEN2",
+        "gpuZonalRedundancyDisabled": True,
+        "maxRetries": 3,
+        "nodeSelector": {"accelerator": "nvidia-l4"},
+        "serviceAccount": EMAIL,
+        "timeout": "43200s",
+        "volumes": [{"name": "checkpoints", "gcs": {"bucket": BUCKET_NAME, "readOnly": False}}],
+        **changes,
+    }
+
+
+def job(task_changes: dict[str, Value] | None = None, **changes: Value) -> dict[str, Value]:
+    return {
+        "name": "gpu-resilient-job",
+        "location": REGION,
+        "launchStage": "BETA",
+        "deletionProtection": False,
+        "template": {"taskCount": 1, "template": task(**(task_changes or {}))},
+        **changes,
+    }
+
+
+def bucket_member(**changes: Value) -> dict[str, Value]:
+    return {
+        "bucket": BUCKET_NAME,
+        "role": "roles/storage.objectUser",
+        "member": f"serviceAccount:{EMAIL}",
+        **changes,
+    }
+
+
+def seeded_cloud() -> Cloud:
+    cloud = Cloud()
+    cloud.seed_project(PROJECT, number=NUMBER).services.update(["run.googleapis.com", "iam.googleapis.com"])
+    return cloud
+
+
+class Desk:
+    """A configured provider, used as the engine uses it: check, then create, update or delete."""
+
+    def __init__(self, cloud: Cloud, project: str = PROJECT) -> None:
+        self.cloud = cloud
+        self.provider = Provider(cloud)
+        self.provider.configure({"project": project, "region": REGION})
+
+    def checked(
+        self, token: str, inputs: dict[str, Value], olds: dict[str, Value] | None = None, name: str = "it"
+    ) -> dict[str, Value]:
+        checked = self.provider.check(token, name, inputs, olds or {})
+        assert checked.failures == []
+        return checked.inputs
+
+    def refused(self, token: str, inputs: dict[str, Value]) -> list[str]:
+        return [str(failure) for failure in self.provider.check(token, "it", inputs, {}).failures]
+
+    def create(self, token: str, inputs: dict[str, Value]) -> State:
+        checked = self.checked(token, inputs)
+        state = self.provider.create(token, checked)
+        return State(state.id, state.outputs, checked)
+
+    def update(self, token: str, old: State, inputs: dict[str, Value]) -> State:
+        checked = self.checked(token, inputs, old.inputs)
+        state = self.provider.update(token, old, checked)
+        return State(state.id, state.outputs, checked)
+
+    def diff(self, token: str, old: State, inputs: dict[str, Value]) -> dict[str, tuple[str, bool]]:
+        """Each changed path: how it changes, and whether that replaces."""
+        found = self.provider.diff(token, old, self.checked(token, inputs, old.inputs))
+        return {change.path: (change.action, change.replace) for change in found.changes}
+
+    def refresh(self, token: str, old: State) -> State | None:
+        return self.provider.read(token, old.id, old.inputs, old.outputs)
+
+    def sent(self, method: str) -> list[Any]:
+        return [entry.request for entry in self.cloud.audit.entries(method, ok=True)]
