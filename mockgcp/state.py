@@ -82,6 +82,10 @@ class State:
         """The resources of one kind (`run.job`, `storage.bucket`, ...) by full name."""
         return self._tables[kind]
 
+    def resources(self) -> list[tuple[str, str]]:
+        """The kind and full name of everything that exists; log entries, which nobody deletes, are left out."""
+        return [(kind, name) for kind, table in self._tables.items() for name in table if kind != "logging.entry"]
+
     def uid(self) -> str:
         """A fresh id, repeatable under the seed."""
         return str(uuid.UUID(int=self.random.getrandbits(128), version=4))

@@ -75,21 +75,22 @@ def rehearse(options: Options, engine: Engine, say: Say) -> CloudRunReport:
     report = CloudRunReport(
         scenario="cloud-run", seed=options.seed, engine=engine.source, engine_version=engine.version
     )
-    report.time_overrides = _overrides(options, files)
+    report.time_overrides = _overrides(options)
     with sealed_environment(keep=options.keep) as sealed:
         cloud = Cloud(
             clock=Clock.wall(),
             seed=options.seed,
             state_dir=sealed.state,
             durations=dict.fromkeys(NOMINAL, _OPERATION_S),
+            universe=files[options.foundation].config.get("gcp:universeDomain", "googleapis.com"),
         )
-        for project in {file.config["gcp:project"] for file in files.values()}:
+        for project in sorted({_needed(files, stack, "gcp:project") for stack in files}):
             cloud.seed_project(project)
         image = training.image(sealed.state)
         plane = CloudRunPlane(
             cloud,
             state_dir=sealed.state / "cloud-run",
-            images={files[options.job].config["holdfast:image"]: image},
+            images={_needed(files, options.job, "holdfast:image"): image},
             maintenance=AtSteps(strikes),
         )
         say(f"sealed environment: {sealed.root}")
@@ -178,7 +179,7 @@ def _run(options: Options, report: CloudRunReport, stage: _Stage) -> None:
     with phase(report.phases, "destroy"):
         gone = [_operate(pulumi, say, "destroy", stack) for stack in reversed(stacks)]
         stage.plane.stop()
-    report.leftover_resources = leftover_resources(stage.cloud)
+    report.leftover_resources = [f"{kind} {name}" for kind, name in stage.cloud.resources()]
     report.leftover_processes = [f"{p.pid} {' '.join(p.cmdline())}" for p in stage.plane.processes.alive()]
     report.stories.append(
         Story(
@@ -197,12 +198,6 @@ def _operate(pulumi: Pulumi, say: Say, verb: str, stack: str, *args: str) -> Out
     return outcome
 
 
-def leftover_resources(cloud: Cloud) -> list[str]:
-    """What a destroy should have taken along: every resource but log entries and enabled APIs, which projects keep."""
-    kinds = ("storage.bucket", "iam.serviceAccount", "run.job", "run.execution", "run.task")
-    return [f"{kind} {name}" for kind in kinds for name in cloud.table(kind)]
-
-
 # -- set-up --------------------------------------------------------------------------------------------------------
 
 
@@ -217,8 +212,9 @@ def _configuration(options: Options) -> dict[str, StackFile]:
             )
         files[stack] = read_stack(path)
     job = files[options.job].config
-    retries = int(job.get("holdfast:maxRetries", catalog.cloud_run().max_retries_default))
-    if options.preemptions > retries:
+    retries = job.get("holdfast:maxRetries", catalog.cloud_run().max_retries_default)
+    # Anything but a number is the stack's to refuse, in its own words.
+    if isinstance(retries, int) and options.preemptions > retries:
         raise RehearsalError(
             f"{options.preemptions} preemptions are more than the job's {retries} retries, so it would fail, as "
             f"it would on the platform: set holdfast:maxRetries in stacks/Pulumi.{options.job}.yaml to at least "
@@ -229,7 +225,14 @@ def _configuration(options: Options) -> dict[str, StackFile]:
     return files
 
 
-def _overrides(options: Options, files: Mapping[str, StackFile]) -> list[TimeOverride]:
+def _needed(files: Mapping[str, StackFile], stack: str, key: str) -> str:
+    value = files[stack].config.get(key)
+    if not value:
+        raise RehearsalError(f"stacks/Pulumi.{stack}.yaml has no {key}, and nothing can be rehearsed without; set it")
+    return str(value)
+
+
+def _overrides(options: Options) -> list[TimeOverride]:
     configured = read_stack(REPOSITORY / "stacks" / f"Pulumi.{options.job}.yaml").config.get("holdfast:env", {})
     return [
         TimeOverride(

@@ -85,7 +85,21 @@ _OUTPUT_ONLY = (
     *("owner", "projectNumber", "selfLink", "timeCreated", "updated"),
 )
 # Fields that a bucket may be without, and the values of those it always has.
-_OPTIONAL = ("autoclass", "billing", "cors", "encryption", "labels", "lifecycle", "logging", "versioning", "website")
+_OPTIONAL = (
+    "autoclass",
+    "billing",
+    "cors",
+    "defaultEventBasedHold",
+    "encryption",
+    "ipFilter",
+    "labels",
+    "lifecycle",
+    "logging",
+    "retentionPolicy",
+    "rpo",
+    "versioning",
+    "website",
+)
 
 
 def _defaults() -> dict[str, Any]:

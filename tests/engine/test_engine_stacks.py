@@ -6,7 +6,6 @@ import pytest
 from pulumi_rig import FOUNDATION, JOB, Rig, refusal
 
 from holdfast import toolcache
-from holdfast.rehearsal.cloud_run import leftover_resources
 from mockgcp.cloud import DEFAULT_OWNER
 from mockgcp.errors import ApiError
 from mockgcp.faults import Fault
@@ -62,7 +61,7 @@ def test_the_life_of_the_stacks(fresh: Rig, tmp_path: Path) -> None:
 
     for stack in (JOB, FOUNDATION):
         pulumi.operate("destroy", stack)
-    assert leftover_resources(cloud) == []
+    assert cloud.resources() == []
 
 
 def test_a_bucket_name_that_is_taken_and_then_another(fresh: Rig) -> None:
