@@ -22,7 +22,7 @@ import yaml
 
 from holdfast import toolcache
 from holdfast.engine import Engine
-from mockgcp.planes.processes import ProcessLedger
+from mockgcp.planes.processes import ProcessLedger, lives
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 # What ties a stack's file to its real backend and keys, and the secrets that only those can read.
@@ -140,11 +140,7 @@ def _reap(home: Path) -> None:
             pid, created = owner.read_text(encoding="utf-8").split()
         except (FileNotFoundError, ValueError):
             continue  # being made right now, or kept by a user who removed the mark
-        try:
-            alive = psutil.Process(int(pid)).create_time() == float(created)
-        except psutil.NoSuchProcess:
-            alive = False
-        if not alive:
+        if not lives(int(pid), float(created)):
             for ledger in root.rglob("processes.jsonl"):
                 ProcessLedger(ledger).kill()
             shutil.rmtree(root, ignore_errors=True)

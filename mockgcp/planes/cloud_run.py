@@ -49,10 +49,11 @@ class _NotStartedError(Exception):
 
 @dataclass
 class _Attempt:
-    """One running attempt and what its log has said."""
+    """One running attempt and what its log has said. `started` and `kill_at` are seconds of the cloud's clock."""
 
     process: subprocess.Popen[bytes]
     number: int
+    started: float
     step: int | None = None
     ending: str = ""
     stopped: bool = False
@@ -174,7 +175,7 @@ class CloudRunPlane:
         except (_NotStartedError, OSError) as error:
             log.system("ERROR", str(error))
             return {"event": "NOT_STARTED", "message": str(error)}
-        running = _Attempt(process, number)
+        running = _Attempt(process, number, started=self.clock.seconds())
         readers = [
             threading.Thread(target=self._read, args=(running, log, stream, name, folder / name), daemon=True)
             for stream, name in ((process.stdout, "stdout"), (process.stderr, "stderr"))
@@ -191,7 +192,6 @@ class CloudRunPlane:
     def _supervise(
         self, execution: Mapping[str, Any], task: Mapping[str, Any], running: _Attempt, log: _TaskLog, began: float
     ) -> None:
-        started = self.clock.seconds()
         timeout_s = catalog.parse_duration_s(task["timeout"])
         while running.process.poll() is None:
             now = self.clock.seconds()
@@ -202,7 +202,7 @@ class CloudRunPlane:
                     signal_group(running.process, signal.SIGKILL)
             elif execution["name"] in self._cancelled:
                 self._terminate(running, "The execution was cancelled.", stopped=True)
-            elif now - started >= timeout_s:
+            elif now - running.started >= timeout_s:
                 self._terminate(running, "The configured timeout was reached.", stopped=True)
                 log.system(
                     "ERROR", f"Terminating task because it has reached the maximum timeout of {timeout_s:g} seconds"

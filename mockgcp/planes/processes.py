@@ -15,6 +15,10 @@ from typing import Any
 
 import psutil
 
+_KILL_S = 5.0
+# How far two readings of one process's creation time may lie apart: psutil adds the boot time, whole seconds.
+_SAME_S = 2.0
+
 
 class ProcessLedger:
     """A JSON-lines file of process ids with their creation times (an id alone is used again by the kernel)."""
@@ -72,9 +76,6 @@ class ProcessLedger:
         return {entry["pid"]: entry["created"] for entry in map(json.loads, lines)}
 
 
-_KILL_S = 5.0
-
-
 def _ended(process: psutil.Process) -> bool:
     """Whether it runs no more. Reaping it is for its parent: psutil's own wait would take the exit code away."""
     try:
@@ -83,14 +84,15 @@ def _ended(process: psutil.Process) -> bool:
         return True
 
 
-# How far two readings of one process's creation time may lie apart: psutil adds the boot time, whole seconds.
-_SAME_S = 2.0
-
-
 def _is_another(pid: int, created: float) -> bool:
     """Whether the id was used again. While any of its session lives it cannot be, so nobody there means no."""
+    return psutil.pid_exists(pid) and not lives(pid, created)
+
+
+def lives(pid: int, created: float) -> bool:
+    """Whether the process of that id and creation time (seconds since the epoch) is there."""
     try:
-        return abs(psutil.Process(pid).create_time() - created) > _SAME_S
+        return abs(psutil.Process(pid).create_time() - created) <= _SAME_S
     except psutil.NoSuchProcess:
         return False
 
