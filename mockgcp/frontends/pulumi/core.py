@@ -26,7 +26,7 @@ from mockgcp.frontends.pulumi.translate import (
     to_rest,
     with_defaults,
 )
-from mockgcp.frontends.pulumi.values import UNKNOWN, Value, has_unknown, keep_secrets, reveal
+from mockgcp.frontends.pulumi.values import UNKNOWN, Secret, Value, has_unknown, keep_secrets, reveal
 
 Properties = Mapping[str, Value]
 # The bridge notes under this key which inputs it made up itself; the engine keeps it out of sight.
@@ -292,6 +292,7 @@ class Provider:
             **local,
             **found,
             **respelled,
+            **_label_outputs(kind, rest),
             **kind.derive(self.session, properties, rest),
         }
         identifier = kind.id.format_map({**outputs, **properties})
@@ -319,6 +320,12 @@ def resource_type(token: str) -> ResourceType:
     if found is None:
         raise ProviderError(f"mockgcp does not emulate the resource type {token} yet; it has {', '.join(RESOURCES)}")
     return found
+
+
+def _label_outputs(kind: ResourceType, rest: Mapping[str, Any]) -> dict[str, Value]:
+    """All labels of a resource, the provider's own included; secret, as the official provider has them."""
+    labels = Secret(dict(rest.get("labels", {})))
+    return {name: labels for name in ("effectiveLabels", "pulumiLabels") if name in kind.outputs}
 
 
 def _stored(kind: ResourceType, old: State) -> dict[str, Value]:

@@ -21,8 +21,7 @@ from mockgcp.frontends.pulumi.resource import (
     updated_by,
     validated_by,
 )
-from mockgcp.frontends.pulumi.translate import PROVISIONED, Table
-from mockgcp.frontends.pulumi.values import Secret
+from mockgcp.frontends.pulumi.translate import Table
 
 _FULL_NAME = "projects/{project}/locations/{location}/jobs/{name}"
 _NAME = {"name": _FULL_NAME}
@@ -44,15 +43,7 @@ def _delete(session: Session, properties: Props) -> None:
 
 def _derive(session: Session, properties: Props, rest: Mapping[str, Any]) -> Props:
     _, project, _, location, _, name = rest["name"].split("/")
-    labels = dict(rest.get("labels", {}))
-    return {
-        "name": name,
-        "project": project,
-        "location": location,
-        "labels": {key: value for key, value in labels.items() if key != PROVISIONED},
-        "pulumiLabels": Secret(labels),
-        "effectiveLabels": Secret(labels),
-    }
+    return {"name": name, "project": project, "location": location}
 
 
 JOB = ResourceType(

@@ -21,8 +21,7 @@ from mockgcp.frontends.pulumi.resource import (
     validated_by,
 )
 from mockgcp.frontends.pulumi.resources.iam_member import PolicyCalls, iam_member
-from mockgcp.frontends.pulumi.translate import PROVISIONED, Table
-from mockgcp.frontends.pulumi.values import Secret
+from mockgcp.frontends.pulumi.translate import Table
 
 _BUCKET = {"bucket": "{name}"}
 _INSERT = Request("storage.buckets.insert", {"project": "{project}"})
@@ -51,16 +50,7 @@ def _empty(session: Session, bucket: str) -> None:
 
 
 def _derive(session: Session, properties: Props, rest: Mapping[str, Any]) -> Props:
-    labels = dict(rest.get("labels", {}))
-    mine = {key: value for key, value in labels.items() if key != PROVISIONED}
-    project = session.cloud.project(rest["projectNumber"]).id
-    return {
-        "url": f"gs://{rest['name']}",
-        "project": project,
-        "labels": mine,
-        "pulumiLabels": Secret(labels),
-        "effectiveLabels": Secret(labels),
-    }
+    return {"url": f"gs://{rest['name']}", "project": session.cloud.project(rest["projectNumber"]).id}
 
 
 BUCKET = ResourceType(
