@@ -210,13 +210,20 @@ class _Monitor(sdk.MockMonitor):
 
 @contextlib.contextmanager
 def _isolated(config: Mapping[str, str]) -> Iterator[None]:
-    """The program's configuration, and the settings of the process as they were afterwards."""
+    """The program's configuration, an event loop of its own, and the process's settings as they were afterwards."""
     before = os.environ.pop("PULUMI_CONFIG", None)
     old_config = dict(pulumi.runtime.config.CONFIG.get())
     pulumi.runtime.set_all_config(dict(config))
+    loop = asyncio.new_event_loop()
+    # `run` raises what went wrong. The SDK's futures that nobody awaits would say it again when they are collected.
+    loop.set_exception_handler(lambda loop, context: None)
+    asyncio.set_event_loop(loop)
     try:
         yield
     finally:
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+        asyncio.set_event_loop(None)
         pulumi.runtime.set_all_config(old_config)
         if before is not None:
             os.environ["PULUMI_CONFIG"] = before
