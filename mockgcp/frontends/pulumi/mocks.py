@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -214,6 +215,11 @@ def _isolated(config: Mapping[str, str]) -> Iterator[None]:
     before = os.environ.pop("PULUMI_CONFIG", None)
     old_config = dict(pulumi.runtime.config.CONFIG.get())
     pulumi.runtime.set_all_config(dict(config))
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+        try:
+            old_loop = asyncio.get_event_loop()
+        except RuntimeError:
+            old_loop = None
     loop = asyncio.new_event_loop()
     # `run` raises what went wrong. The SDK's futures that nobody awaits would say it again when they are collected.
     loop.set_exception_handler(lambda loop, context: None)
@@ -223,7 +229,7 @@ def _isolated(config: Mapping[str, str]) -> Iterator[None]:
     finally:
         loop.run_until_complete(loop.shutdown_default_executor())
         loop.close()
-        asyncio.set_event_loop(None)
+        asyncio.set_event_loop(old_loop)
         pulumi.runtime.set_all_config(old_config)
         if before is not None:
             os.environ["PULUMI_CONFIG"] = before

@@ -5,6 +5,7 @@ import os
 import pulumi
 import pulumi_gcp as gcp
 import pytest
+from pulumi.runtime.sync_await import _ensure_event_loop
 from scenario_a import BUCKET, BUCKET_NAME, JOB, NUMBER, PROJECT, REGION
 
 from mockgcp.cloud import Cloud
@@ -166,3 +167,9 @@ def test_a_run_that_fails_does_not_spoil_the_next(gcp_: EmulatedGcp) -> None:
         gcp_.run(broken)
     assert gcp_.run(lambda: gcp.storage.Bucket("other", location=REGION)).of_type(BUCKET)
     assert not gcp_.run(lambda: None).of_type(JOB)
+
+
+def test_a_run_leaves_the_threads_event_loop_as_it_was(gcp_: EmulatedGcp) -> None:
+    loop = _ensure_event_loop()
+    gcp_.run(lambda: None)
+    assert _ensure_event_loop() is loop
