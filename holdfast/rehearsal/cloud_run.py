@@ -194,7 +194,8 @@ def _operate(pulumi: Pulumi, say: Say, verb: str, stack: str, *args: str) -> Out
     began = time.monotonic()
     outcome = pulumi.operate(verb, stack, *args)
     counts = ", ".join(f"{count} {operation}" for operation, count in outcome.changes.items()) or "nothing to do"
-    say(f"pulumi {verb} {stack}: {counts} ({time.monotonic() - began:.1f} s)")
+    judged = f"; policies: {len(outcome.policy_violations)} violations" if outcome.policy_packs else ""
+    say(f"pulumi {verb} {stack}: {counts}{judged} ({time.monotonic() - began:.1f} s)")
     return outcome
 
 
