@@ -22,6 +22,7 @@ from mockgcp.errors import ApiError
 from mockgcp.frontends.pulumi.grpc import serve
 from mockgcp.planes.cloud_run import CloudRunPlane, LocalImage
 from mockgcp.planes.maintenance import AtSteps, seeded_steps
+from mockgcp.planes.protocol import Plane
 
 # An operation of the emulated cloud takes this long instead of its nominal seconds.
 _OPERATION_S = 0.05
@@ -112,7 +113,7 @@ class _Stage:
 
     sealed: Sealed
     cloud: Cloud
-    plane: CloudRunPlane
+    plane: Plane
     pulumi: Pulumi
     files: Mapping[str, StackFile]
     image: LocalImage

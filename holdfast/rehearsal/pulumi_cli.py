@@ -105,7 +105,9 @@ def _errors(events: Sequence[Mapping[str, Any]]) -> list[str]:
     diagnostics = [e["diagnosticEvent"] for e in events if "diagnosticEvent" in e]
     errors = [d for d in diagnostics if d.get("severity") == "error"]
     messages = [f"{d.get('urn', '').rpartition('::')[2]}: {_plain(d['message'])}".removeprefix(": ") for d in errors]
-    return list(dict.fromkeys([*violations, *messages]))
+    found = list(dict.fromkeys([*violations, *messages]))
+    # The engine adds that the program ended; where the program said why, that says nothing.
+    return [text for text in found if "an unhandled error occurred" not in text] or found
 
 
 def _plain(text: str) -> str:
