@@ -6,7 +6,7 @@ import pulumi
 import pulumi_gcp as gcp
 
 from infra import catalog, names
-from infra.errors import located
+from infra.errors import refuse
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,11 @@ class CheckpointBucket(pulumi.ComponentResource):
     """The bucket as gs://NAME."""
 
     def __init__(self, name: str, args: CheckpointBucketArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        with located(f"CheckpointBucket {name}, bucket_name"):
-            names.checked_bucket_name(args.bucket_name)
-        with located(f"CheckpointBucket {name}, soft_delete_s"):
-            check_soft_delete_s(args.soft_delete_s)
+        refuse(
+            f"CheckpointBucket {name}",
+            catalog.bucket_name_problem(args.bucket_name),
+            catalog.soft_delete_problem(args.soft_delete_s),
+        )
         super().__init__("holdfast:checkpoint_bucket:CheckpointBucket", name, None, opts)
         bucket = gcp.storage.Bucket(
             name,
@@ -66,16 +67,6 @@ class CheckpointBucket(pulumi.ComponentResource):
         self.bucket = bucket.name
         self.url = bucket.url
         self.register_outputs({"bucket": self.bucket, "url": self.url})
-
-
-def check_soft_delete_s(seconds: int) -> None:
-    """ValueError unless `seconds` is a soft-delete retention that Cloud Storage takes."""
-    limits = catalog.storage()
-    if seconds != 0 and not limits.soft_delete_min_s <= seconds <= limits.soft_delete_max_s:
-        raise ValueError(
-            f"{seconds}s; soft delete keeps objects for {limits.soft_delete_min_s}s to {limits.soft_delete_max_s}s, "
-            f"or is off ({catalog.fact('storage', 'soft_delete_min_s').source}). Set 0 or a value in that range"
-        )
 
 
 def _lifecycle(delete_after_days: int | None) -> list[gcp.storage.BucketLifecycleRuleArgs]:

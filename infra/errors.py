@@ -1,21 +1,16 @@
 """How wrong input is reported: where, what, why and the way out, without a Python traceback."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import pulumi
+
+from infra.catalog import Problem
 
 
 class InputError(pulumi.RunError, ValueError):
     """An argument or a configuration value that cannot work. Pulumi prints a RunError's message alone."""
 
 
-@contextmanager
-def located(where: str) -> Iterator[None]:
-    """Turn a ValueError raised inside, which says what, why and the way out, into an InputError that says where too."""
-    try:
-        yield
-    except InputError:
-        raise
-    except ValueError as error:
-        raise InputError(f"{where}: {error}") from error
+def refuse(component: str, *problems: Problem | None) -> None:
+    """Raise InputError, with a line for each problem, unless there is none. `component`: its type and its name."""
+    lines = [f"{component}, {each.field}: {each.message}" for each in problems if each is not None]
+    if lines:
+        raise InputError("\n".join(lines))

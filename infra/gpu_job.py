@@ -9,12 +9,10 @@ import pulumi_gcp as gcp
 
 from infra import catalog, names
 from infra.catalog import Problem, Universe
-from infra.errors import InputError
+from infra.errors import refuse
 
 CHECKPOINT_DIR = "CHECKPOINT_DIR"
 """The environment variable that tells the trainer where the bucket is mounted."""
-GPUS = 1
-"""GPUs an instance: Cloud Run gives no more."""
 
 _T = TypeVar("_T")
 _SETTING = {"memory_gib": "memory", "timeout_s": "task_timeout", "gpu_count": "accelerator"}
@@ -74,9 +72,7 @@ class GpuJob(pulumi.ComponentResource):
     """projects/PROJECT/locations/REGION/jobs/NAME"""
 
     def __init__(self, name: str, args: GpuJobArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        problems = gpu_job_problems(args, args.universe)
-        if problems:
-            raise InputError("\n".join(f"GpuJob {name}, {each.field}: {each.message}" for each in problems))
+        refuse(f"GpuJob {name}", *gpu_job_problems(args, args.universe))
         super().__init__("holdfast:gpu_job:GpuJob", name, None, opts)
         preview = catalog.needs_preview(args.accelerator, catalog.parse_duration_s(args.task_timeout))
         job = gcp.cloudrunv2.Job(
@@ -123,13 +119,15 @@ class GpuJobSettings(Protocol):
 def gpu_job_problems(settings: GpuJobSettings, universe: Universe) -> list[Problem]:
     """Everything that the platform or this project refuses of a job, each problem under its setting's name."""
     problems: list[Problem] = []
-    _read(problems, "job_name", names.job_name, settings.job_name)
+    misnamed = catalog.job_name_problem(settings.job_name)
+    if misnamed is not None:
+        problems.append(misnamed)
     _read(problems, "image", names.pinned_image, settings.image)
     refused = catalog.gpu_job_problems(
         cpu=_read(problems, "cpu", catalog.parse_cpu, settings.cpu),
         memory_gib=_read(problems, "memory", catalog.parse_memory_gib, settings.memory),
         accelerator=settings.accelerator,
-        gpu_count=GPUS,
+        gpu_count=_gpus(settings.accelerator),
         timeout_s=_timeout_s(problems, settings.task_timeout, universe.gpu_task_timeout_max_s),
         max_retries=settings.max_retries,
         universe=universe,
@@ -144,16 +142,21 @@ def gpu_job_problems(settings: GpuJobSettings, universe: Universe) -> list[Probl
         message = f"{settings.task_count} tasks; an execution has 1 to {most} ({source}). Set a number in that range"
         problems.append(Problem("task_count", message))
     for setting, chosen in (("env", settings.env), ("secret_env", settings.secret_env)):
-        problems += [
-            Problem(setting, f"{variable} is set by the platform or by this component. Choose another name")
-            for variable in chosen
-            if variable == CHECKPOINT_DIR or variable.startswith("CLOUD_RUN_")
-        ]
+        reserved = [each for each in map(catalog.env_name_problem, chosen) if each is not None]
+        problems += [Problem(setting, each.message) for each in reserved]
+        if CHECKPOINT_DIR in chosen:
+            problems.append(Problem(setting, f"{CHECKPOINT_DIR} is set by this component. Choose another name"))
     problems += [
         Problem("secret_env", f"{variable} is in env too. Leave it in one of them")
         for variable in sorted(settings.env.keys() & settings.secret_env.keys())
     ]
     return problems
+
+
+def _gpus(accelerator: str) -> int:
+    """GPUs an instance has: all that Cloud Run gives it; 0 of an accelerator that there is not."""
+    gpu = catalog.cloud_run().gpus.get(accelerator)
+    return gpu.max_per_instance if gpu else 0
 
 
 def _read(problems: list[Problem], setting: str, reader: Callable[[str], _T], text: str) -> _T | None:
@@ -190,7 +193,7 @@ def _task(args: GpuJobArgs) -> gcp.cloudrunv2.JobTemplateTemplateArgs:
             gcp.cloudrunv2.JobTemplateTemplateContainerArgs(
                 image=args.image,
                 resources=gcp.cloudrunv2.JobTemplateTemplateContainerResourcesArgs(
-                    limits={"cpu": args.cpu, "memory": args.memory, "nvidia.com/gpu": str(GPUS)}
+                    limits={"cpu": args.cpu, "memory": args.memory, "nvidia.com/gpu": str(_gpus(args.accelerator))}
                 ),
                 envs=[
                     gcp.cloudrunv2.JobTemplateTemplateContainerEnvArgs(name=key, value=value)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_gcp as gcp
 
-from infra import names
-from infra.errors import located
+from infra import catalog
+from infra.errors import refuse
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,7 @@ class WorkloadIdentity(pulumi.ComponentResource):
     """The account as an IAM policy names it."""
 
     def __init__(self, name: str, args: WorkloadIdentityArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        with located(f"WorkloadIdentity {name}, account_id"):
-            names.service_account_id(args.account_id)
+        refuse(f"WorkloadIdentity {name}", catalog.service_account_id_problem(args.account_id))
         super().__init__("holdfast:workload_identity:WorkloadIdentity", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
         account = gcp.serviceaccount.Account(

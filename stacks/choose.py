@@ -1,12 +1,14 @@
 """Which module a stack's name, or its configuration, stands for."""
 
+import importlib
 from collections.abc import Callable
 
 from infra.errors import InputError
-from stacks import cloud_run, foundation
 
-MODULES: dict[str, Callable[[], None]] = {"foundation": foundation.deploy, "cloud-run": cloud_run.deploy}
-"""Each module by the name that ends a stack's name: dev-cloud-run is the cloud-run of environment dev."""
+MODULES = {"foundation": "stacks.foundation", "cloud-run": "stacks.cloud_run"}
+"""Each module by the name that ends a stack's name: dev-cloud-run is the cloud-run of environment dev.
+
+Only the chosen one is imported: another's SDKs take time, and need not be installed."""
 
 
 def choose(stack: str, configured: str | None = None) -> Callable[[], None]:
@@ -21,11 +23,16 @@ def choose(stack: str, configured: str | None = None) -> Callable[[], None]:
                 f"stacks/Pulumi.{stack}.yaml, holdfast:stack: {configured!r} is not a stack of this project. "
                 f"Choose one of: {known}"
             )
-        return MODULES[configured]
-    for name, program in MODULES.items():
+        return _program(configured)
+    for name in MODULES:
         if stack == name or stack.endswith(f"-{name}"):
-            return program
+            return _program(name)
     raise InputError(
         f"stack {stack!r} does not end in the name of a stack of this project ({known}), so nothing says what to "
         "deploy. Name it ENVIRONMENT-STACK, as in dev-foundation, or run `pulumi config set holdfast:stack foundation`"
     )
+
+
+def _program(name: str) -> Callable[[], None]:
+    program: Callable[[], None] = importlib.import_module(MODULES[name]).deploy
+    return program

@@ -16,11 +16,12 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
 from infra import catalog, names
-from infra.checkpoint_bucket import check_soft_delete_s
 from infra.errors import InputError
-from infra.gpu_job import gpu_job_problems
+from infra.gpu_job import GpuJobArgs, gpu_job_problems
 
 NAMESPACE = "holdfast"
+# Keys, by a problem's field, of what is not in our namespace.
+_KEYS = {"universe": "gcp:universeDomain"}
 
 
 def _decoded(value: Any) -> Any:
@@ -82,36 +83,40 @@ class FoundationConfig(StackConfig):
         return self.bucket_name or names.bucket_name(target.project)
 
     def problems(self, target: Target) -> list[catalog.Problem]:
-        """What the platform refuses of the names, the role and the retention."""
-        found = []
-        for field, check in (
-            ("service_account_id", lambda: names.service_account_id(self.service_account_id)),
-            ("bucket_name", lambda: names.checked_bucket_name(self.bucket(target))),
-            ("soft_delete_seconds", lambda: check_soft_delete_s(self.soft_delete_seconds)),
-        ):
-            try:
-                check()
-            except ValueError as error:
-                found.append(catalog.Problem(field, str(error)))
+        """What the platform refuses of the names and the retention, and a role that is not one on a bucket."""
+        refused = {
+            "service_account_id": catalog.service_account_id_problem(self.service_account_id),
+            "bucket_name": catalog.bucket_name_problem(self.bucket(target)),
+            "soft_delete_seconds": catalog.soft_delete_problem(self.soft_delete_seconds),
+        }
+        found = [catalog.Problem(field, each.message) for field, each in refused.items() if each is not None]
+        roles = [role for role in catalog.roles() if role.startswith("roles/storage.")]
+        if self.bucket_role not in roles:
+            message = f"{self.bucket_role!r} is no role on a bucket. Choose one of {', '.join(roles)}"
+            found.append(catalog.Problem("bucket_role", message))
         return found
 
 
 class CloudRunConfig(StackConfig):
-    """Configuration of the cloud_run stack: a GPU job, by default scenario A's."""
+    """Configuration of the cloud_run stack: a GPU job, by default GpuJobArgs', which are scenario A's."""
 
     secret_keys: ClassVar[frozenset[str]] = frozenset({"secretEnv"})
 
     foundation: str | None = Field(None, description="the foundation stack's name, by default the same environment's")
     image: str = Field(description="the trainer's image, pinned by digest")
     job_name: str = Field("gpu-resilient-job", description="the job's name")
-    accelerator: str = Field("nvidia-l4", description="the GPU's type")
-    cpu: str = Field("8", description="CPUs a task")
-    memory: str = Field("32Gi", description="memory a task, such as 32Gi")
-    task_timeout: str = Field("43200s", description="seconds a task attempt may take, followed by `s`")
-    max_retries: int = Field(3, description="retries a task")
-    task_count: int = Field(1, description="tasks an execution, each with a GPU")
-    gpu_zonal_redundancy: bool = Field(False, description="whether capacity in a second zone is kept")
-    deletion_protection: bool = Field(True, description="whether the job refuses to be deleted")
+    accelerator: str = Field(GpuJobArgs.accelerator, description="the GPU's type")
+    cpu: str = Field(GpuJobArgs.cpu, description="CPUs a task")
+    memory: str = Field(GpuJobArgs.memory, description="memory a task, such as 32Gi")
+    task_timeout: str = Field(GpuJobArgs.task_timeout, description="seconds a task attempt may take, followed by `s`")
+    max_retries: int = Field(GpuJobArgs.max_retries, description="retries a task")
+    task_count: int = Field(GpuJobArgs.task_count, description="tasks an execution, each with a GPU")
+    gpu_zonal_redundancy: bool = Field(
+        GpuJobArgs.gpu_zonal_redundancy, description="whether capacity in a second zone is kept"
+    )
+    deletion_protection: bool = Field(
+        GpuJobArgs.deletion_protection, description="whether the job refuses to be deleted"
+    )
     env: TextMap = Field(default_factory=dict, description="the trainer's settings, a map of environment variables")
     secret_env: TextMap = Field(default_factory=dict, description="environment variables that are kept encrypted")
 
@@ -143,33 +148,65 @@ def load(model: type[C]) -> tuple[C, Target]:
     InputError with one line a problem: the file, the key, what is wrong, why and the way out.
     """
     values = _values()
-    wrong: list[tuple[str, str]] = []
+    misplaced = [key for key in sorted(values) if key not in model.secret_keys and _is_secret(key)]
+    wrong = [(key, _misplaced(model, key, isinstance(_decoded(values[key]), dict))) for key in misplaced]
     config: C | None = None
     try:
         config = model.model_validate(values)
     except ValidationError as error:
-        wrong += [_explained(model, each) for each in error.errors()]
+        wrong += [_explained(model, each) for each in error.errors() if each["loc"][0] not in misplaced]
     wrong += [
-        (
-            key,
-            "is in plain text. Encrypt each value: `pulumi config set --secret --path '" + NAMESPACE + f":{key}.NAME'`",
-        )
+        (key, f"is in plain text. Encrypt each value: {_ENCRYPT.format(key)}")
         for key in sorted(model.secret_keys & values.keys())
-        if not is_config_secret(f"{NAMESPACE}:{key}")
+        if _decoded(values[key]) and not _is_secret(key)
     ]
-    wrong = [(f"{NAMESPACE}:{key}", message) for key, message in wrong]
+    wrong = [(f"{NAMESPACE}:{key}", message) for key, message in wrong] + _misspelt()
     target, missing = _target()
     wrong += missing
-    if config is not None and target is not None:
-        wrong += [(f"{NAMESPACE}:{to_camel(each.field)}", each.message) for each in config.problems(target)]
+    if config is not None and target is not None and not misplaced:  # what is said there quotes values
+        wrong += [
+            (_KEYS.get(each.field, f"{NAMESPACE}:{to_camel(each.field)}"), each.message)
+            for each in config.problems(target)
+        ]
     if wrong or config is None or target is None:
         raise InputError("\n".join(f"{config_file()}, {key}: {message}" for key, message in wrong))
     return config, target
 
 
+_ENCRYPT = f"`pulumi config set --secret --path '{NAMESPACE}:{{}}.NAME'`"
+
+
+def _is_secret(key: str) -> bool:
+    return is_config_secret(f"{NAMESPACE}:{key}")
+
+
+def _misplaced(model: type[StackConfig], key: str, nested: bool) -> str:
+    """Why `key`, which has an encrypted value (`nested`: within an object), may have none, and the way out."""
+    path = f"--path '{NAMESPACE}:{key}.NAME'" if nested else f"{NAMESPACE}:{key}"
+    places = " or ".join(sorted(model.secret_keys))
+    way_out = f"Put a secret in {places}: {_ENCRYPT.format(places)}" if places else "This stack keeps no secrets"
+    return (
+        "is encrypted, but its value would be in clear in the state, in logs and in messages. "
+        f"{way_out}. Take it out of here with `pulumi config rm {path}`, or set what is not secret in plain text: "
+        f"`pulumi config set {path} VALUE`"
+    )
+
+
 def _values() -> dict[str, Any]:
     every = {**get_config_env(), **CONFIG.get()}
     return {key.removeprefix(f"{NAMESPACE}:"): value for key, value in every.items() if key.startswith(f"{NAMESPACE}:")}
+
+
+def _misspelt() -> list[tuple[str, str]]:
+    """Keys whose namespace is nearly one that matters here. Others may be those of a provider somebody adds."""
+    ours, found = (NAMESPACE, "gcp"), []
+    for key in sorted({**get_config_env(), **CONFIG.get()}):
+        namespace = key.partition(":")[0]
+        near = difflib.get_close_matches(namespace, ours, 1)
+        if near and namespace not in ours:
+            name = key.partition(":")[2]
+            found.append((key, f"nothing reads namespace {namespace!r}; did you mean {near[0]}:{name}?"))
+    return found
 
 
 def _explained(model: type[StackConfig], error: ErrorDetails) -> tuple[str, str]:

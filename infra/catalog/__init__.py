@@ -21,7 +21,18 @@ from infra.catalog.facts import (
     storage,
     universe,
 )
-from infra.catalog.rules import Problem, gpu_job_problems, needs_preview, preemption_problem
+from infra.catalog.rules import (
+    Problem,
+    bucket_name_problem,
+    env_name_problem,
+    gpu_job_problems,
+    hierarchical_namespace_problems,
+    job_name_problem,
+    needs_preview,
+    preemption_problem,
+    service_account_id_problem,
+    soft_delete_problem,
+)
 from infra.catalog.units import DurationError, parse_cpu, parse_duration_s, parse_memory_gib
 
 __all__ = [
@@ -35,9 +46,13 @@ __all__ = [
     "Services",
     "Storage",
     "Universe",
+    "bucket_name_problem",
     "cloud_run",
+    "env_name_problem",
     "fact",
     "gpu_job_problems",
+    "hierarchical_namespace_problems",
+    "job_name_problem",
     "needs_preview",
     "parse_cpu",
     "parse_duration_s",
@@ -45,7 +60,9 @@ __all__ = [
     "preemption_problem",
     "roles",
     "service_account",
+    "service_account_id_problem",
     "services",
+    "soft_delete_problem",
     "storage",
     "universe",
 ]

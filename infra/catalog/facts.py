@@ -57,11 +57,10 @@ class CloudRun(_Frozen):
     job_and_token_max: int
     execution_suffix_length: int
     job_name_pattern: str
-
-    @property
-    def gpu_task_timeout_max_s(self) -> int:
-        """The longest task timeout with a GPU, in seconds, in the public universe; others have their own."""
-        return universe().gpu_task_timeout_max_s
+    container_cpu_default: str
+    container_memory_default: str
+    reserved_env_names: tuple[str, ...]
+    reserved_env_prefixes: tuple[str, ...]
 
     @property
     def job_name_max(self) -> int:
@@ -84,6 +83,7 @@ class Storage(_Frozen):
     hierarchical_namespace_allows_versioning: bool
     immutable_fields: tuple[str, ...]
     storage_classes: tuple[str, ...]
+    lifecycle_actions: tuple[str, ...]
 
 
 class ServiceAccountLimits(_Frozen):
@@ -100,6 +100,7 @@ class Services(_Frozen):
     cloud_run_job: tuple[str, ...]
     known: Mapping[str, str]
     enabled_by_default: frozenset[str]
+    batch_enable_max: int
 
 
 class Universe(_Frozen):

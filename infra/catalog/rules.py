@@ -1,8 +1,9 @@
-"""What Cloud Run refuses of a job, in one place: components, policies and the emulated cloud all ask here."""
+"""What the platform refuses, in one place: components, policies and the emulated cloud all ask here."""
 
+import re
 from dataclasses import dataclass
 
-from infra.catalog.facts import CloudRun, Gpu, Universe, cloud_run, fact
+from infra.catalog.facts import CloudRun, Gpu, Universe, cloud_run, fact, service_account, storage
 from infra.catalog.facts import universe as universe_of
 
 
@@ -10,7 +11,7 @@ from infra.catalog.facts import universe as universe_of
 class Problem:
     """One thing the platform refuses.
 
-    `field`: the argument at fault (cpu, memory_gib, accelerator, gpu_count, timeout_s, max_retries, universe).
+    `field`: the rule's argument that is at fault (cpu, memory_gib, accelerator, bucket_name, soft_delete_s, ...).
     `message`: what is wrong, why (with the source), and the way out; the caller says where.
     """
 
@@ -75,8 +76,105 @@ def needs_preview(accelerator: str | None, timeout_s: float | None) -> bool:
     return (gpu is not None and gpu.preview) or (timeout_s or 0) > cloud_run().gpu_task_timeout_ga_s
 
 
-def _source(key: str) -> str:
-    return fact("cloud_run", key).source
+def job_name_problem(job_name: str) -> Problem | None:
+    """What Cloud Run refuses of a job's name, which has to leave room for the suffix of its executions."""
+    limits, source = cloud_run(), _source("job_and_token_max")
+    if len(job_name) > limits.job_name_max:
+        message = (
+            f"{job_name!r} has {len(job_name)} characters; at most {limits.job_name_max} leave room for an execution's "
+            f"suffix of {limits.execution_suffix_length} under {limits.job_and_token_max + 1} ({source}). Shorten it"
+        )
+        return Problem("job_name", message)
+    if not re.fullmatch(limits.job_name_pattern, job_name):
+        message = (
+            f"{job_name!r} does not match {limits.job_name_pattern} ({_source('job_name_pattern')}). Use lower-case "
+            "letters, digits and hyphens, a letter first and no hyphen last, such as gpu-resilient-job"
+        )
+        return Problem("job_name", message)
+    return None
+
+
+def env_name_problem(env_name: str) -> Problem | None:
+    """What Cloud Run refuses of an environment variable's name in a job."""
+    limits = cloud_run()
+    if env_name in limits.reserved_env_names:
+        key = "reserved_env_names"
+    elif env_name.startswith(limits.reserved_env_prefixes):
+        key = "reserved_env_prefixes"
+    else:
+        return None
+    return Problem("env_name", f"{env_name} is reserved by Cloud Run ({_source(key)}). Choose another name")
+
+
+def service_account_id_problem(account_id: str) -> Problem | None:
+    """What IAM refuses of a service account's id, the part of its e-mail before the @."""
+    limits, source = service_account(), _source("service_account", "iam")
+    if not limits.id_min <= len(account_id) <= limits.id_max:
+        message = (
+            f"{account_id!r} has {len(account_id)} characters; a service account's id has {limits.id_min} to "
+            f"{limits.id_max} ({source}). {'Shorten' if len(account_id) > limits.id_max else 'Lengthen'} it"
+        )
+        return Problem("account_id", message)
+    if not re.fullmatch(limits.id_pattern, account_id):
+        message = (
+            f"{account_id!r} does not match {limits.id_pattern} ({source}). Use lower-case letters, digits and "
+            "hyphens, a letter first and no hyphen last, such as gpu-job-sa"
+        )
+        return Problem("account_id", message)
+    return None
+
+
+def bucket_name_problem(bucket_name: str) -> Problem | None:
+    """What Cloud Storage refuses of a bucket's name. One with dots needs a verified domain, so it is refused too."""
+    limits, source = storage(), _source("bucket_name_pattern", "storage")
+    if not limits.bucket_name_min <= len(bucket_name) <= limits.bucket_name_max:
+        message = (
+            f"{bucket_name!r} has {len(bucket_name)} characters; a bucket's name has {limits.bucket_name_min} to "
+            f"{limits.bucket_name_max} ({source}). Choose one that fits"
+        )
+        return Problem("bucket_name", message)
+    reserved = [prefix for prefix in limits.bucket_name_reserved_prefixes if bucket_name.startswith(prefix)]
+    reserved += [word for word in limits.bucket_name_reserved_words if word in bucket_name]
+    if reserved:
+        message = f"{bucket_name!r} has {reserved[0]!r}, which Google keeps for itself ({source}). Choose another"
+        return Problem("bucket_name", message)
+    if "." in bucket_name or not re.fullmatch(limits.bucket_name_pattern, bucket_name):
+        message = (
+            f"{bucket_name!r} is no bucket name ({source}). Use lower-case letters, digits, hyphens and underscores, a "
+            "letter or a digit first and last (a dot would need a domain that you own)"
+        )
+        return Problem("bucket_name", message)
+    return None
+
+
+def soft_delete_problem(soft_delete_s: int) -> Problem | None:
+    """What Cloud Storage refuses of a bucket's soft-delete retention, in seconds; 0 is off."""
+    limits = storage()
+    if soft_delete_s == 0 or limits.soft_delete_min_s <= soft_delete_s <= limits.soft_delete_max_s:
+        return None
+    message = (
+        f"{soft_delete_s}s; soft delete keeps objects for {limits.soft_delete_min_s}s to {limits.soft_delete_max_s}s, "
+        f"or is off ({_source('soft_delete_min_s', 'storage')}). Set 0 or a value in that range"
+    )
+    return Problem("soft_delete_s", message)
+
+
+def hierarchical_namespace_problems(*, uniform_access: bool, versioning: bool) -> list[Problem]:
+    """What Cloud Storage refuses of a bucket with a hierarchical namespace."""
+    limits, problems = storage(), []
+    if limits.hierarchical_namespace_needs_uniform_access and not uniform_access:
+        source = _source("hierarchical_namespace_needs_uniform_access", "storage")
+        message = f"a hierarchical namespace needs uniform bucket-level access ({source}). Enable it"
+        problems.append(Problem("uniform_access", message))
+    if versioning and not limits.hierarchical_namespace_allows_versioning:
+        source = _source("hierarchical_namespace_allows_versioning", "storage")
+        message = f"a hierarchical namespace has no object versioning ({source}). Disable it"
+        problems.append(Problem("versioning", message))
+    return problems
+
+
+def _source(key: str, file: str = "cloud_run") -> str:
+    return fact(file, key).source
 
 
 def _accelerator(limits: CloudRun, accelerator: str | None, gpu: Gpu | None, count: int) -> list[Problem]:

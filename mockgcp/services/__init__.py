@@ -1,7 +1,8 @@
 """One module an API: its state and its rules. `SERVICES` is all the emulator answers."""
 
 from mockgcp.service import Service
-from mockgcp.services import iam, logging, resourcemanager, run, run_executions, serviceusage, storage
+from mockgcp.services import iam, logging, reports, resourcemanager, run, serviceusage, storage
+from mockgcp.services import run_executions as run_executions  # registers its methods with run and reports
 
 SERVICES: tuple[Service, ...] = (
     resourcemanager.service,
@@ -9,6 +10,6 @@ SERVICES: tuple[Service, ...] = (
     iam.service,
     storage.service,
     run.service,
-    run_executions.reports,
+    reports.service,
     logging.service,
 )

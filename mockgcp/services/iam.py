@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from infra import catalog
 from mockgcp.errors import already_exists, failed_precondition, invalid, not_found, permission_denied
+from mockgcp.paging import PARAMS, page
 from mockgcp.service import Call, Service
 
 service = Service("iam", host="iam.googleapis.com")
@@ -35,14 +35,8 @@ def _account(call: Call) -> dict[str, Any]:
 
 
 def _check_id(call: Call) -> None:
-    account_id = call.body.get("accountId", "")
-    limits = catalog.service_account()
-    if not re.fullmatch(limits.id_pattern, account_id) or not limits.id_min <= len(account_id) <= limits.id_max:
-        raise invalid(
-            f"The account ID {account_id!r} has {len(account_id)} characters or one that is not allowed: it must "
-            f"have {limits.id_min} to {limits.id_max} and match {limits.id_pattern}.",
-            ("accountId", "malformed"),
-        )
+    if problem := catalog.service_account_id_problem(call.body.get("accountId", "")):
+        raise invalid(f"accountId: {problem.message}", ("accountId", "malformed"))
 
 
 @service.method(
@@ -73,10 +67,13 @@ def get(call: Call) -> Mapping[str, Any]:
     return _account(call)
 
 
-@service.method("iam.projects.serviceAccounts.list", permission="iam.serviceAccounts.list", on=_parent)
+@service.method("iam.projects.serviceAccounts.list", permission="iam.serviceAccounts.list", on=_parent, reads=PARAMS)
 def list_(call: Call) -> Mapping[str, Any]:
     prefix = _parent(call) + "/"
-    return {"accounts": [a for n, a in call.cloud.table("iam.serviceAccount").items() if n.startswith(prefix)]}
+    found = [a for n, a in call.cloud.table("iam.serviceAccount").items() if n.startswith(prefix)]
+    # 20 and 100: pageSize in the discovery document.
+    accounts, more = page(call, found, default=20, most=100)
+    return {"accounts": accounts, **more}
 
 
 @service.method("iam.projects.serviceAccounts.patch", permission="iam.serviceAccounts.update", on=_name)
@@ -113,7 +110,12 @@ def delete(call: Call) -> Mapping[str, Any]:
     return {}
 
 
-@service.method("iam.projects.serviceAccounts.getIamPolicy", permission="iam.serviceAccounts.getIamPolicy", on=_name)
+@service.method(
+    "iam.projects.serviceAccounts.getIamPolicy",
+    permission="iam.serviceAccounts.getIamPolicy",
+    on=_name,
+    reads=("options.requestedPolicyVersion",),  # without conditions every version says the same
+)
 def get_iam_policy(call: Call) -> Mapping[str, Any]:
     return call.cloud.policies.get(_account(call)["name"])
 

@@ -13,16 +13,18 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mockgcp.errors import invalid
+from mockgcp.paging import page
 from mockgcp.service import Call, Service
 
-service = Service("logging", host="logging.googleapis.com")
+service = Service("logging", host="logging.googleapis.com", records=("logging.entry",))
 
 SEVERITIES = ("DEFAULT", "DEBUG", "INFO", "NOTICE", "WARNING", "ERROR", "CRITICAL", "ALERT", "EMERGENCY")
 _TERM = re.compile(
     r'\s*(?:AND\s+)?(?P<path>[A-Za-z_][\w]*(?:\.(?:[\w]+|"[^"]*"))*)\s*(?P<op>>=|<=|!=|=|:|>|<)\s*'
     r'(?P<value>"(?:[^"\\]|\\.)*"|[\w.:/%-]+)\s*'
 )
-_PAGE_MAX = 1000
+# Entries of a page (pageSize of entries.list in the discovery document; 1000: its reference page, read 2026-11-29).
+_PAGE, _PAGE_MAX = 50, 1000
 
 
 def _writer(call: Call) -> str:
@@ -40,7 +42,8 @@ def _reader(call: Call) -> str:
     return call.cloud.project(parents[0].split("/")[1]).name
 
 
-@service.method("logging.entries.write", permission="logging.logEntries.create", on=_writer)
+# Each line that a task prints comes through here: whoever waits for an execution to move on must not look each time.
+@service.method("logging.entries.write", permission="logging.logEntries.create", on=_writer, wakes=False)
 def write(call: Call) -> Mapping[str, Any]:
     log = call.cloud.table("logging.entry")
     shared = {key: call.body[key] for key in ("logName", "resource", "labels") if key in call.body}
@@ -56,16 +59,13 @@ def write(call: Call) -> Mapping[str, Any]:
 @service.method("logging.entries.list", permission="logging.logEntries.list", on=_reader)
 def list_(call: Call) -> Mapping[str, Any]:
     prefix, keep = _reader(call) + "/", parse_filter(call.body.get("filter", ""))
-    order, size, token = (call.body.get(key) for key in ("orderBy", "pageSize", "pageToken"))
+    order = call.body.get("orderBy")
     if order not in (None, "", "timestamp asc", "timestamp desc"):
         raise invalid(f"orderBy {order!r}: timestamp asc or timestamp desc", ("orderBy", "unsupported"))
-    if (token and not token.isdecimal()) or (size or 0) < 0:
-        raise invalid(f"pageToken {token!r} was not handed out, or pageSize {size} is negative", ("pageToken", ""))
     found = [e for e in call.cloud.table("logging.entry").values() if e["logName"].startswith(prefix) and keep(e)]
     found.sort(key=lambda entry: (_instant(entry["timestamp"]), entry["insertId"]), reverse=order == "timestamp desc")
-    size, start = min(size or 50, _PAGE_MAX), int(token or 0)
-    more = {"nextPageToken": str(start + size)} if start + size < len(found) else {}
-    return {"entries": found[start : start + size], **more}
+    entries, more = page(call, found, default=_PAGE, most=_PAGE_MAX)
+    return {"entries": entries, **more}
 
 
 Predicate = Callable[[Mapping[str, Any]], bool]

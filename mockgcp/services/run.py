@@ -6,13 +6,13 @@ The platform's limits come from infra/catalog; the defaults filled in here are w
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from infra import catalog
 from mockgcp.errors import ApiError, already_exists, invalid, not_found
 from mockgcp.operations import Operation
+from mockgcp.paging import PARAMS, page
 from mockgcp.service import Call, Service
 from mockgcp.services import iam
 
@@ -64,13 +64,8 @@ def condition(call: Call, kind: str, state: str, **fields: str) -> dict[str, Any
 
 
 def _check_create(call: Call) -> None:
-    job_id, limits = call.params.get("jobId", ""), catalog.cloud_run()
-    if not re.fullmatch(limits.job_name_pattern, job_id) or len(job_id) > limits.job_name_max:
-        raise invalid(
-            f"job_id {job_id!r} must match {limits.job_name_pattern} and have at most {limits.job_name_max} "
-            "characters, so that its name and an execution's token stay under 63.",
-            ("jobId", "malformed"),
-        )
+    if problem := catalog.job_name_problem(call.params.get("jobId", "")):
+        raise invalid(f"jobId: {problem.message}", ("jobId", "malformed"))
     check_template(call, call.body.get("template", {}))
 
 
@@ -109,8 +104,8 @@ def check_template(call: Call, execution: Mapping[str, Any]) -> None:
         violations.append(("template.template", f"{GPU} in the limits and nodeSelector.accelerator go together"))
     try:
         problems = catalog.gpu_job_problems(
-            cpu=catalog.parse_cpu(limits.get("cpu", "1")),
-            memory_gib=catalog.parse_memory_gib(limits.get("memory", "512Mi")),
+            cpu=catalog.parse_cpu(limits.get("cpu", catalog.cloud_run().container_cpu_default)),
+            memory_gib=catalog.parse_memory_gib(limits.get("memory", catalog.cloud_run().container_memory_default)),
             accelerator=accelerator,
             gpu_count=int(gpus or 0),
             timeout_s=catalog.parse_duration_s(task["timeout"]) if "timeout" in task else None,
@@ -134,8 +129,8 @@ def check_template(call: Call, execution: Mapping[str, Any]) -> None:
     for env in container.get("env", []):
         if not env.get("name"):
             violations.append(("template.template.containers[0].env.name", "required"))
-        if re.match(r"(CLOUD_RUN_|X_GOOGLE_)|PORT$", env.get("name", "")):
-            violations.append(("template.template.containers[0].env", f"{env['name']} is reserved by Cloud Run"))
+        if problem := catalog.env_name_problem(env.get("name", "")):
+            violations.append(("template.template.containers[0].env", problem.message))
         if "valueSource" in env:
             raise ApiError("UNIMPLEMENTED", f"env {env['name']}: mockgcp has no Secret Manager, so no valueSource yet")
     if violations:
@@ -163,7 +158,11 @@ def _with_defaults(body: Mapping[str, Any]) -> dict[str, Any]:
     task.setdefault("maxRetries", limits.max_retries_default)
     task.setdefault("executionEnvironment", "EXECUTION_ENVIRONMENT_GEN2")
     resources = task["containers"][0].setdefault("resources", {})
-    resources["limits"] = {"cpu": "1000m", "memory": "512Mi", **resources.get("limits", {})}
+    resources["limits"] = {
+        "cpu": limits.container_cpu_default,
+        "memory": limits.container_memory_default,
+        **resources.get("limits", {}),
+    }
     result.setdefault("launchStage", "GA")
     return result
 
@@ -171,7 +170,14 @@ def _with_defaults(body: Mapping[str, Any]) -> dict[str, Any]:
 # -- jobs ----------------------------------------------------------------------------------------------------------
 
 
-@service.method("run.projects.locations.jobs.create", permission="run.jobs.create", on=parent, rules=_check_create)
+@service.method(
+    "run.projects.locations.jobs.create",
+    permission="run.jobs.create",
+    on=parent,
+    rules=_check_create,
+    reads=("jobId",),
+    answers="GoogleCloudRunV2Job",
+)
 def create(call: Call) -> Operation | Mapping[str, Any]:
     name = f"{parent(call)}/jobs/{call.params['jobId']}"
     stored = _with_defaults(call.body)
@@ -198,6 +204,7 @@ def create(call: Call) -> Operation | Mapping[str, Any]:
     permission="run.jobs.update",
     on=job_name,
     rules=lambda call: check_template(call, call.body.get("template", {})),
+    answers="GoogleCloudRunV2Job",
 )
 def patch(call: Call) -> Operation | Mapping[str, Any]:
     old, name = job(call), job_name(call)
@@ -231,6 +238,8 @@ def _reconcile(call: Call, name: str, stored: dict[str, Any]) -> Operation:
     call.cloud.table("run.job")[name] = stored
 
     def ready() -> Mapping[str, Any]:
+        if call.cloud.table("run.job").get(name, {}).get("uid") != stored["uid"]:
+            raise ApiError("ABORTED", f"Job {name.split('/')[-1]} was deleted before it was ready.")
         stored["reconciling"] = False
         stored["observedGeneration"] = stored["generation"]
         stored["terminalCondition"] = condition(call, "Ready", "CONDITION_SUCCEEDED")
@@ -250,19 +259,39 @@ def get(call: Call) -> Mapping[str, Any]:
     return job(call)
 
 
-@service.method("run.projects.locations.jobs.list", permission="run.jobs.list", on=parent)
+def children(call: Call, kind: str, collection: str) -> list[dict[str, Any]]:
+    """The resources of a collection under the call's parent, in the order of their making; `-` there means any."""
+    pattern = f"{parent(call)}/{collection}/-".split("/")
+
+    def fits(name: str) -> bool:
+        parts = name.split("/")
+        return len(parts) == len(pattern) and all(p in ("-", part) for p, part in zip(pattern, parts, strict=True))
+
+    return [resource for name, resource in call.cloud.table(kind).items() if fits(name)]
+
+
+# Of this API no page size is documented: without one, everything comes at once.
+@service.method("run.projects.locations.jobs.list", permission="run.jobs.list", on=parent, reads=PARAMS)
 def list_(call: Call) -> Mapping[str, Any]:
-    prefix = f"{parent(call)}/jobs/"
-    return {"jobs": [j for name, j in sorted(call.cloud.table("run.job").items()) if name.startswith(prefix)]}
+    jobs, more = page(call, sorted(children(call, "run.job", "jobs"), key=lambda found: str(found["name"])))
+    return {"jobs": jobs, **more}
 
 
-@service.method("run.projects.locations.jobs.delete", permission="run.jobs.delete", on=job_name)
+@service.method(
+    "run.projects.locations.jobs.delete",
+    permission="run.jobs.delete",
+    on=job_name,
+    reads=("etag",),
+    answers="GoogleCloudRunV2Job",
+)
 def delete(call: Call) -> Operation:
     name, stored = job_name(call), job(call)
     check_etag(call.params.get("etag"), stored)
 
     def gone() -> Mapping[str, Any]:
-        call.cloud.table("run.job").pop(name, None)
+        if call.cloud.table("run.job").get(name, {}).get("uid") != stored["uid"]:  # another deletion came first
+            return stored
+        del call.cloud.table("run.job")[name]
         for key, execution in call.cloud.table("run.execution").items():
             started = call.cloud.operations.get(execution["_operation"])
             if key.startswith(f"{name}/") and started is not None and not started.done:
@@ -277,7 +306,12 @@ def delete(call: Call) -> Operation:
     return call.cloud.operations.run(operation(call, name), (call.duration_s, gone))
 
 
-@service.method("run.projects.locations.jobs.getIamPolicy", permission="run.jobs.getIamPolicy", on=job_name)
+@service.method(
+    "run.projects.locations.jobs.getIamPolicy",
+    permission="run.jobs.getIamPolicy",
+    on=job_name,
+    reads=("options.requestedPolicyVersion",),  # without conditions every version says the same
+)
 def get_iam_policy(call: Call) -> Mapping[str, Any]:
     return call.cloud.policies.get(job(call)["name"])
 

@@ -12,11 +12,14 @@ from typing import Any
 
 from mockgcp.errors import ApiError, failed_precondition, not_found, permission_denied
 from mockgcp.operations import Operation
-from mockgcp.service import Call, Service
+from mockgcp.paging import PARAMS, page
+from mockgcp.service import Call
+from mockgcp.services import reports
 from mockgcp.services.run import (
     canonical,
     check_etag,
     check_template,
+    children,
     condition,
     job,
     job_name,
@@ -24,8 +27,6 @@ from mockgcp.services.run import (
     parent,
     service,
 )
-
-reports = Service("mockgcp", host=None)
 
 _TOKEN = "bcdfghjklmnpqrstvwxz2456789"
 _JOB_FIELDS = ("launchStage", "client", "clientVersion")
@@ -42,9 +43,10 @@ def _execution(call: Call) -> dict[str, Any]:
     return found
 
 
-def _tasks(call: Call, execution_name: str) -> list[dict[str, Any]]:
-    prefix = f"{execution_name}/tasks/"
-    return [task for name, task in call.cloud.table("run.task").items() if name.startswith(prefix)]
+def _tasks(execution: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The execution's tasks, without a search among all there are."""
+    found: list[dict[str, Any]] = execution["_tasks"]
+    return found
 
 
 def _completed(resource: Mapping[str, Any]) -> bool:
@@ -83,7 +85,13 @@ def _check_run(call: Call) -> None:
     check_template(call, _overridden(call, stored))
 
 
-@service.method("run.projects.locations.jobs.run", permission="run.jobs.run", on=job_name, rules=_check_run)
+@service.method(
+    "run.projects.locations.jobs.run",
+    permission="run.jobs.run",
+    on=job_name,
+    rules=_check_run,
+    answers="GoogleCloudRunV2Execution",
+)
 def run(call: Call) -> Operation:
     more = "run.jobs.runWithOverrides"
     if call.body.get("overrides") and not call.cloud.allowed(call.principal, more, job_name(call)):
@@ -108,10 +116,10 @@ def run(call: Call) -> Operation:
         **{key: stored[key] for key in _JOB_FIELDS if key in stored},
     }
     call.cloud.table("run.execution")[name] = execution
-    task = template["template"]
+    task, execution["_tasks"] = template["template"], []
     for index in range(template["taskCount"]):
         task_name = f"{name}/tasks/{short}-task{index}"
-        call.cloud.table("run.task")[task_name] = {
+        made = call.cloud.table("run.task")[task_name] = {
             **{key: task[key] for key in task if key != "vpcAccess"},
             "name": task_name,
             "uid": call.cloud.uid(),
@@ -123,7 +131,8 @@ def run(call: Call) -> Operation:
             "scheduledTime": now,
             "conditions": [condition(call, "Completed", "CONDITION_PENDING")],
         }
-    _count(call, execution)
+        execution["_tasks"].append(made)
+    _count(execution)
     stored["executionCount"] += 1
     stored["latestCreatedExecution"] = {
         "name": short,
@@ -147,11 +156,12 @@ def get(call: Call) -> Mapping[str, Any]:
     return _shown(_execution(call))
 
 
-@service.method("run.projects.locations.jobs.executions.list", permission="run.executions.list", on=parent)
+@service.method(
+    "run.projects.locations.jobs.executions.list", permission="run.executions.list", on=parent, reads=PARAMS
+)
 def list_(call: Call) -> Mapping[str, Any]:
-    prefix = f"{parent(call)}/executions/"
-    found = [e for name, e in call.cloud.table("run.execution").items() if name.startswith(prefix)]
-    return {"executions": [_shown(e) for e in reversed(found)]}
+    executions, more = page(call, children(call, "run.execution", "executions")[::-1])
+    return {"executions": [_shown(e) for e in executions], **more}
 
 
 @service.method(
@@ -166,40 +176,54 @@ def get_task(call: Call) -> Mapping[str, Any]:
     return _shown(task)
 
 
-@service.method("run.projects.locations.jobs.executions.tasks.list", permission="run.tasks.list", on=parent)
+@service.method(
+    "run.projects.locations.jobs.executions.tasks.list", permission="run.tasks.list", on=parent, reads=PARAMS
+)
 def list_tasks(call: Call) -> Mapping[str, Any]:
-    return {"tasks": [_shown(task) for task in _tasks(call, parent(call))]}
+    one = call.cloud.table("run.execution").get(parent(call))
+    tasks, more = page(call, children(call, "run.task", "tasks") if one is None else _tasks(one))
+    return {"tasks": [_shown(task) for task in tasks], **more}
 
 
 # -- end -----------------------------------------------------------------------------------------------------------
 
 
-@service.method("run.projects.locations.jobs.executions.cancel", permission="run.executions.cancel", on=_execution_name)
+@service.method(
+    "run.projects.locations.jobs.executions.cancel",
+    permission="run.executions.cancel",
+    on=_execution_name,
+    answers="GoogleCloudRunV2Execution",
+)
 def cancel(call: Call) -> Operation:
     execution = _execution(call)
     if _completed(execution):
         raise failed_precondition(f"Execution {execution['name'].split('/')[-1]} is complete; it cannot be cancelled.")
     execution["_cancelled"] = True
     execution["conditions"] = [condition(call, "Completed", "CONDITION_RECONCILING", executionReason="CANCELLING")]
-    for task in _tasks(call, execution["name"]):
+    for task in _tasks(execution):
         if "startTime" not in task:
             _end(call, task, "CONDITION_FAILED", "The task was cancelled before it started.")
-    _count(call, execution)
+    _count(execution)
     _settle(call, execution)
     done = operation(call, execution["name"])
     return call.cloud.operations.run(done, (call.duration_s, lambda: _shown(execution)))
 
 
-@service.method("run.projects.locations.jobs.executions.delete", permission="run.executions.delete", on=_execution_name)
+@service.method(
+    "run.projects.locations.jobs.executions.delete",
+    permission="run.executions.delete",
+    on=_execution_name,
+    answers="GoogleCloudRunV2Execution",
+)
 def delete(call: Call) -> Operation:
     execution, name = _execution(call), _execution_name(call)
     if not _completed(execution):
         raise failed_precondition(f"Execution {name.split('/')[-1]} is running; cancel it first.")
 
     def gone() -> Mapping[str, Any]:
-        del call.cloud.table("run.execution")[name]
-        for task in _tasks(call, name):
-            del call.cloud.table("run.task")[task["name"]]
+        call.cloud.table("run.execution").pop(name, None)
+        for task in _tasks(execution):
+            call.cloud.table("run.task").pop(task["name"], None)
         return _shown(execution)
 
     return call.cloud.operations.run(operation(call, name), (call.duration_s, gone))
@@ -208,13 +232,13 @@ def delete(call: Call) -> Operation:
 # -- what the plane reports ----------------------------------------------------------------------------------------
 
 
-@reports.method("mockgcp.run.executions.list", on=lambda call: "")
+@reports.service.method("mockgcp.run.executions.list", on=lambda call: "")
 def list_active(call: Call) -> Mapping[str, Any]:
     active = [e for e in call.cloud.table("run.execution").values() if not _completed(e)]
     return {"executions": [_shown(e) for e in active]}
 
 
-@reports.method("mockgcp.run.tasks.report", on=lambda call: call.params["name"])
+@reports.service.method("mockgcp.run.tasks.report", on=lambda call: call.params["name"])
 def report(call: Call) -> Mapping[str, Any]:
     task = call.cloud.table("run.task").get(call.params["name"])
     execution = call.cloud.table("run.execution").get(_execution_name(call))
@@ -231,7 +255,7 @@ def report(call: Call) -> Mapping[str, Any]:
         order = "WAIT"
     else:
         order = _attempt_ended(call, execution, task, started=event == "ENDED")
-    _count(call, execution)
+    _count(execution)
     _settle(call, execution)
     return {"next": order}
 
@@ -258,8 +282,8 @@ def _end(call: Call, task: dict[str, Any], state: str, message: str) -> None:
     task["conditions"] = [condition(call, "Completed", state, **({"message": message} if message else {}))]
 
 
-def _count(call: Call, execution: dict[str, Any]) -> None:
-    tasks = _tasks(call, execution["name"])
+def _count(execution: dict[str, Any]) -> None:
+    tasks = _tasks(execution)
     states = [task["conditions"][0]["state"] for task in tasks]
     failed = states.count("CONDITION_FAILED")
     execution.update(
@@ -273,7 +297,7 @@ def _count(call: Call, execution: dict[str, Any]) -> None:
 
 def _settle(call: Call, execution: dict[str, Any]) -> None:
     """Completes the execution, and the operation that started it, once every task is."""
-    tasks = _tasks(call, execution["name"])
+    tasks = _tasks(execution)
     if _completed(execution) or not all(_completed(task) for task in tasks):
         return
     execution["completionTime"] = call.cloud.clock.timestamp()

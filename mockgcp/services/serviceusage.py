@@ -8,12 +8,10 @@ from typing import Any
 from infra import catalog
 from mockgcp.errors import failed_precondition, invalid, not_found
 from mockgcp.operations import Operation
+from mockgcp.paging import PARAMS, page
 from mockgcp.service import Call, Service
 
 service = Service("serviceusage", host=None)
-
-# serviceusage.services.batchEnable takes at most 20 services (its reference page, read 2026-11-29).
-BATCH_MAX = 20
 
 
 def _project(call: Call) -> str:
@@ -46,13 +44,18 @@ def get(call: Call) -> Mapping[str, Any]:
     return _show(call, _known(call, [call.params["name"].split("/")[3]])[0])
 
 
-@service.method("serviceusage.services.list", permission="serviceusage.services.list", on=_project)
+@service.method(
+    "serviceusage.services.list", permission="serviceusage.services.list", on=_project, reads=("filter", *PARAMS)
+)
 def list_(call: Call) -> Mapping[str, Any]:
     wanted = call.params.get("filter", "")
     if wanted not in ("", "state:ENABLED", "state:DISABLED"):
         raise invalid(f"Invalid filter {wanted!r}: state:ENABLED or state:DISABLED", ("filter", "malformed"))
     shown = [_show(call, name) for name in sorted(catalog.services().known)]
-    return {"services": [s for s in shown if not wanted or s["state"] == wanted.removeprefix("state:")]}
+    found = [s for s in shown if not wanted or s["state"] == wanted.removeprefix("state:")]
+    # 50 and 200: pageSize in the discovery document.
+    services, more = page(call, found, default=50, most=200)
+    return {"services": services, **more}
 
 
 def _enable(call: Call, names: Sequence[str], seconds: float) -> Operation:
@@ -67,20 +70,36 @@ def _enable(call: Call, names: Sequence[str], seconds: float) -> Operation:
     return call.cloud.operations.run(operation, (0.0 if project.services.issuperset(names) else seconds, done))
 
 
-@service.method("serviceusage.services.enable", permission="serviceusage.services.enable", on=_project)
+@service.method(
+    "serviceusage.services.enable",
+    permission="serviceusage.services.enable",
+    on=_project,
+    answers="EnableServiceResponse",
+)
 def enable(call: Call) -> Operation:
     return _enable(call, _known(call, [call.params["name"].split("/")[3]]), call.duration_s)
 
 
-@service.method("serviceusage.services.batchEnable", permission="serviceusage.services.enable", on=_project)
+@service.method(
+    "serviceusage.services.batchEnable",
+    permission="serviceusage.services.enable",
+    on=_project,
+    answers="BatchEnableServicesResponse",
+)
 def batch_enable(call: Call) -> Operation:
     names = call.body.get("serviceIds", [])
-    if not 1 <= len(names) <= BATCH_MAX:
-        raise invalid(f"serviceIds takes 1 to {BATCH_MAX} services, got {len(names)}", ("serviceIds", "size"))
+    most = catalog.services().batch_enable_max
+    if not 1 <= len(names) <= most:
+        raise invalid(f"serviceIds takes 1 to {most} services, got {len(names)}", ("serviceIds", "size"))
     return _enable(call, _known(call, names), call.cloud.durations["serviceusage.services.enable"])
 
 
-@service.method("serviceusage.services.disable", permission="serviceusage.services.disable", on=_project)
+@service.method(
+    "serviceusage.services.disable",
+    permission="serviceusage.services.disable",
+    on=_project,
+    answers="DisableServiceResponse",
+)
 def disable(call: Call) -> Operation:
     name = _known(call, [call.params["name"].split("/")[3]])[0]
     project = call.cloud.project(_project(call).removeprefix("projects/"))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,11 +15,20 @@ from typing import Any
 
 from infra import catalog
 from mockgcp.errors import already_exists, failed_precondition, invalid, not_found
+from mockgcp.paging import PARAMS, page
 from mockgcp.service import Call, Service
+from mockgcp.state import Project, State
 
-service = Service("storage", host="storage.googleapis.com")
 
-_LIFECYCLE_ACTIONS = ("Delete", "SetStorageClass", "AbortIncompleteMultipartUpload")
+def _owner(state: State, resource: str) -> Project | None:
+    bucket = state.table("storage.bucket").get(resource.removeprefix("projects/_/buckets/"))
+    return state.project(bucket["projectNumber"]) if bucket else None
+
+
+service = Service("storage", host="storage.googleapis.com", project_of=_owner)
+
+# Entries of a page, at most and when the call does not say (maxResults in the discovery document).
+_PAGE = 1000
 
 
 def _project(call: Call) -> str:
@@ -47,31 +55,26 @@ def folder(state_dir: Path, bucket: str) -> Path:
 def _check_bucket(call: Call) -> None:
     limits, body = catalog.storage(), call.body
     name = body.get("name", call.params.get("bucket", ""))
-    reserved = name.startswith(limits.bucket_name_reserved_prefixes) or any(
-        word in name for word in limits.bucket_name_reserved_words
-    )
-    fits = limits.bucket_name_min <= len(name) <= limits.bucket_name_max
-    if reserved or not fits or not re.fullmatch(limits.bucket_name_pattern, name):
-        raise invalid(f"Invalid bucket name: '{name}'", ("name", "malformed"))
+    if problem := catalog.bucket_name_problem(name):
+        raise invalid(f"Invalid bucket name: {problem.message}", ("name", "malformed"))
     if storage_class := body.get("storageClass"):
         _one_of("storageClass", storage_class, limits.storage_classes)
     iam = body.get("iamConfiguration", {})
     if prevention := iam.get("publicAccessPrevention"):
         _one_of("iamConfiguration.publicAccessPrevention", prevention, ("enforced", "inherited"))
     hierarchical = body.get("hierarchicalNamespace", {}).get("enabled", False)
-    if hierarchical and not iam.get("uniformBucketLevelAccess", {}).get("enabled", False):
-        raise invalid("Hierarchical namespace requires uniform bucket-level access to be enabled.")
-    if hierarchical and body.get("versioning", {}).get("enabled", False):
-        raise invalid("Hierarchical namespace does not support object versioning.")
+    problems = catalog.hierarchical_namespace_problems(
+        uniform_access=iam.get("uniformBucketLevelAccess", {}).get("enabled", False),
+        versioning=body.get("versioning", {}).get("enabled", False),
+    )
+    if hierarchical and problems:
+        raise invalid("; ".join(f"hierarchicalNamespace: {each.message}" for each in problems))
     retention = int(body.get("softDeletePolicy", {}).get("retentionDurationSeconds", limits.soft_delete_default_s))
-    if retention != 0 and not limits.soft_delete_min_s <= retention <= limits.soft_delete_max_s:
-        raise invalid(
-            f"Soft delete retention is 0 (off) or {limits.soft_delete_min_s} to {limits.soft_delete_max_s} seconds, "
-            f"got {retention}.",
-            ("softDeletePolicy.retentionDurationSeconds", "out of range"),
-        )
+    if problem := catalog.soft_delete_problem(retention):
+        path = "softDeletePolicy.retentionDurationSeconds"
+        raise invalid(f"{path}: {problem.message}", (path, "out of range"))
     for rule in body.get("lifecycle", {}).get("rule", []):
-        _one_of("lifecycle.rule.action.type", rule.get("action", {}).get("type", ""), _LIFECYCLE_ACTIONS)
+        _one_of("lifecycle.rule.action.type", rule.get("action", {}).get("type", ""), limits.lifecycle_actions)
 
 
 def _one_of(path: str, value: str, allowed: tuple[str, ...]) -> None:
@@ -162,12 +165,13 @@ def get(call: Call) -> Mapping[str, Any]:
     return _bucket(call)
 
 
-@service.method("storage.buckets.list", permission="storage.buckets.list", on=_project)
+@service.method("storage.buckets.list", permission="storage.buckets.list", on=_project, reads=("prefix", *PARAMS))
 def list_(call: Call) -> Mapping[str, Any]:
     number = str(call.cloud.project(call.params["project"]).number)
     prefix = call.params.get("prefix", "")
     found = [b for n, b in sorted(call.cloud.table("storage.bucket").items()) if n.startswith(prefix)]
-    return {"kind": "storage#buckets", "items": [b for b in found if b["projectNumber"] == number]}
+    buckets, more = page(call, [b for b in found if b["projectNumber"] == number], default=_PAGE, most=_PAGE)
+    return {"kind": "storage#buckets", "items": buckets, **more}
 
 
 def _check_patch(call: Call) -> None:
@@ -223,7 +227,12 @@ def delete(call: Call) -> Mapping[str, Any]:
     return {}
 
 
-@service.method("storage.buckets.getIamPolicy", permission="storage.buckets.getIamPolicy", on=_bucket_name)
+@service.method(
+    "storage.buckets.getIamPolicy",
+    permission="storage.buckets.getIamPolicy",
+    on=_bucket_name,
+    reads=("optionsRequestedPolicyVersion",),  # without conditions every version says the same
+)
 def get_iam_policy(call: Call) -> Mapping[str, Any]:
     return {"kind": "storage#policy", **call.cloud.policies.get(_bucket_name(call))}
 
@@ -281,7 +290,12 @@ def _object_path(call: Call) -> Path:
     return path
 
 
-@service.method("storage.objects.list", permission="storage.objects.list", on=_bucket_name)
+@service.method(
+    "storage.objects.list",
+    permission="storage.objects.list",
+    on=_bucket_name,
+    reads=("prefix", "delimiter", *PARAMS),
+)
 def list_objects(call: Call) -> Mapping[str, Any]:
     shown = [_object(call, path) for path in _files(folder(call.cloud.state_dir, call.params["bucket"]))]
     prefix, delimiter = call.params.get("prefix", ""), call.params.get("delimiter", "")
@@ -295,7 +309,15 @@ def list_objects(call: Call) -> Mapping[str, Any]:
             prefixes.add(prefix + rest[: rest.index(delimiter) + 1])
         else:
             items.append(item)
-    return {"kind": "storage#objects", "items": items, "prefixes": sorted(prefixes)}
+    # A page's entries are objects and prefixes, by name.
+    entries: list[tuple[str, Any]] = sorted([(item["name"], item) for item in items] + [(p, None) for p in prefixes])
+    part, more = page(call, entries, default=_PAGE, most=_PAGE)
+    return {
+        "kind": "storage#objects",
+        "items": [item for _, item in part if item is not None],
+        "prefixes": [name for name, item in part if item is None],
+        **more,
+    }
 
 
 @service.method("storage.objects.get", permission="storage.objects.get", on=_bucket_name)

@@ -19,11 +19,14 @@ from mockgcp.clock import Clock
 from mockgcp.cloud import Cloud
 from mockgcp.durations import NOMINAL
 from mockgcp.frontends.pulumi.grpc import serve
+from mockgcp.planes.processes import ProcessLedger
 
 PROJECT = "holdfast-dev"
 FOUNDATION = "dev-foundation"
 JOB = "dev-cloud-run"
 VIRTUALENV = Path(sys.prefix)
+# The shipped files keep what destroy would lose; the tests destroy all of it.
+DESTROYABLE = {FOUNDATION: {"holdfast:forceDestroy": True}, JOB: {"holdfast:deletionProtection": False}}
 
 
 @dataclass(frozen=True)
@@ -35,8 +38,12 @@ class Rig:
     pulumi: Pulumi
 
     def stack(self, name: str, **changes: Any) -> None:
-        """Puts a shipped stack's configuration in place, with changes in namespace `holdfast` (None takes one out)."""
-        config = dict(read_stack(REPOSITORY / "stacks" / f"Pulumi.{name}.yaml").config)
+        """Puts a shipped stack's configuration in place, with changes in namespace `holdfast` (None takes one out).
+
+        Unlike the shipped ones, these stacks can be destroyed with all they hold.
+        """
+        shipped = read_stack(REPOSITORY / "stacks" / f"Pulumi.{name}.yaml").config
+        config: dict[str, Any] = {**shipped, **DESTROYABLE[name]}
         for key, value in changes.items():
             whole = key if ":" in key else f"holdfast:{key}"
             config[whole] = value
@@ -85,5 +92,6 @@ def rig(cache: Path) -> Iterator[Rig]:
         with sealed_environment() as sealed:
             cloud = Cloud(clock=Clock.wall(), state_dir=sealed.state, durations=dict.fromkeys(NOMINAL, 0.0))
             cloud.seed_project(PROJECT)
+            processes = ProcessLedger(sealed.root / "processes.jsonl")
             with serve(cloud) as port:
-                yield Rig(sealed, cloud, Pulumi(found, sealed.project, sealed.environ(found, port)))
+                yield Rig(sealed, cloud, Pulumi(found, sealed.project, sealed.environ(found, port), processes))

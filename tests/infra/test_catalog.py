@@ -40,7 +40,7 @@ def test_the_limits_of_the_scenario() -> None:
     assert limits.gpus["nvidia-l4"] == catalog.Gpu(min_cpu=4, min_memory_gib=16, max_per_instance=1)
     assert limits.cpu_memory[4] == catalog.Band(min_gib=2, max_gib=16)
     assert (limits.task_timeout_default_s, limits.task_timeout_max_s) == (600, 604800)
-    assert limits.gpu_task_timeout_max_s == 43200
+    assert catalog.universe().gpu_task_timeout_max_s == 43200
     assert (limits.max_retries_min, limits.max_retries_default, limits.max_retries_max) == (0, 3, 10)
     assert limits.job_name_max + limits.execution_suffix_length < 63
 
@@ -133,6 +133,27 @@ def test_a_gpu_job_without_retries_is_unsafe_unless_it_is_short() -> None:
         assert problem is not None
         assert "not live-migrated" in problem.message
         assert "Set at least 1" in problem.message
+
+
+@pytest.mark.parametrize("seconds", [0, 604800, 7776000])
+def test_soft_delete_retentions_that_are_taken(seconds: int) -> None:
+    assert catalog.soft_delete_problem(seconds) is None
+
+
+@pytest.mark.parametrize("seconds", [-1, 1, 604799, 7776001])
+def test_soft_delete_retentions_that_are_refused(seconds: int) -> None:
+    problem = catalog.soft_delete_problem(seconds)
+    assert problem is not None
+    assert problem.field == "soft_delete_s"
+    assert f"{seconds}s; soft delete keeps objects for 604800s to 7776000s, or is off" in problem.message
+
+
+def test_a_hierarchical_namespace_has_uniform_access_and_no_versions() -> None:
+    assert catalog.hierarchical_namespace_problems(uniform_access=True, versioning=False) == []
+    access, versions = catalog.hierarchical_namespace_problems(uniform_access=False, versioning=True)
+    assert (access.field, versions.field) == ("uniform_access", "versioning")
+    assert "needs uniform bucket-level access" in access.message
+    assert "has no object versioning" in versions.message
 
 
 def test_preview_features_are_known() -> None:

@@ -1,5 +1,6 @@
 """Configuration: typed, complete, and wrong in one message that names the file, the key and the way out."""
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any
@@ -10,6 +11,7 @@ from pulumi.runtime import config as runtime_config
 
 from infra import catalog
 from infra.errors import InputError
+from infra.gpu_job import GpuJobArgs
 from stacks.config import CloudRunConfig, FoundationConfig, load
 
 IMAGE = f"us-central1-docker.pkg.dev/demo-project/trainers/trainer@sha256:{'0' * 64}"
@@ -137,7 +139,10 @@ def test_a_wrong_value_is_one_line_with_the_key_the_reason_and_the_way_out(
     [
         ("serviceAccountId", "a" * 40, "has 40 characters; a service account's id has 6 to 30"),
         ("bucketName", "Checkpoints", "no bucket name"),
+        ("bucketName", "goog-it", "Google keeps for itself"),
         ("softDeleteSeconds", "60", "604800s to 7776000s, or is off"),
+        ("bucketRole", "roles/storage.objectUsr", "no role on a bucket. Choose one of roles/storage.admin, "),
+        ("bucketRole", "roles/run.admin", "no role on a bucket"),
         ("deleteAfterDays", "0", "greater than or equal to 1"),
     ],
 )
@@ -157,10 +162,37 @@ def test_what_is_missing_is_named_with_the_command_that_sets_it(given: Given) ->
     assert "gcp:region: is missing" in region
 
 
+def test_a_misspelt_namespace_is_refused_and_somebody_elses_is_not(given: Given) -> None:
+    given({"image": IMAGE}, gcp={**GCP, "holdfst:maxRetries": "1", "aws:region": "us-east-1"})
+    [line] = refused()
+    assert "holdfst:maxRetries: nothing reads namespace 'holdfst'; did you mean holdfast:maxRetries?" in line
+
+
 def test_an_unknown_universe_is_refused(given: Given) -> None:
     given({"image": IMAGE}, gcp={**GCP, "gcp:universeDomain": "example.org"})
     [line] = refused()
     assert "gcp:universeDomain: universe domain 'example.org'" in line
+
+
+def test_a_universe_without_cloud_run_is_told_under_the_providers_key(
+    given: Given, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without = catalog.universe().model_copy(update={"domain": "example.org", "cloud_run": False})
+    monkeypatch.setattr(catalog, "universe", lambda _domain=None: without)
+    given({"image": IMAGE})
+    [line] = refused()
+    assert line.startswith(
+        "stacks/Pulumi.dev-cloud-run.yaml, gcp:universeDomain: universe example.org has no Cloud Run"
+    )
+
+
+def test_the_jobs_defaults_are_the_components(given: Given) -> None:
+    given({"image": IMAGE})
+    config, _ = load(CloudRunConfig)
+    defaults = {field.name: field.default for field in dataclasses.fields(GpuJobArgs)}
+    shared = defaults.keys() & CloudRunConfig.model_fields.keys() - {"env", "secret_env", "image", "job_name"}
+    assert len(shared) == 8
+    assert {name: getattr(config, name) for name in shared} == {name: defaults[name] for name in shared}
 
 
 def test_a_secret_in_plain_text_is_refused_and_not_repeated(given: Given) -> None:
@@ -172,3 +204,38 @@ def test_a_secret_in_plain_text_is_refused_and_not_repeated(given: Given) -> Non
     [line] = refused()
     assert "holdfast:secretEnv.TOKEN: its value does not fit" in line
     assert "hunter2" not in line
+
+
+@pytest.mark.parametrize("key", ["env", "image", "maxRetries", "maxRetrys"])
+def test_a_secret_where_none_is_kept_is_refused_and_not_repeated(given: Given, key: str) -> None:
+    value = '{"WANDB_API_KEY": "hunter2"}' if key == "env" else "hunter2"
+    given({"image": IMAGE, key: value}, secret=(key,))
+    [line] = refused()
+    assert line.startswith(
+        f"stacks/Pulumi.dev-cloud-run.yaml, holdfast:{key}: is encrypted, but its value would be in clear"
+    )
+    assert "pulumi config set --secret --path 'holdfast:secretEnv.NAME'" in line
+    path = "--path 'holdfast:env.NAME'" if key == "env" else f"holdfast:{key}"
+    assert f"`pulumi config rm {path}`" in line
+    assert "hunter2" not in line
+
+
+def test_a_misplaced_secret_is_told_with_what_else_is_wrong(given: Given) -> None:
+    given({"image": IMAGE, "env": '{"A": "hunter2"}', "maxRetries": "many"}, secret=("env",))
+    lines = refused()
+    assert len(lines) == 2
+    assert "holdfast:env: is encrypted" in lines[0]
+    assert "holdfast:maxRetries: 'many' does not fit" in lines[1]
+
+
+def test_a_stack_that_keeps_no_secrets_says_so(given: Given) -> None:
+    given({"bucketName": "hunter2"}, secret=("bucketName",))
+    [line] = refused(FoundationConfig)
+    assert "This stack keeps no secrets" in line
+    assert "`pulumi config set holdfast:bucketName VALUE`" in line
+    assert "hunter2" not in line
+
+
+def test_no_secrets_need_no_encryption(given: Given) -> None:
+    given({"image": IMAGE, "secretEnv": "{}"})
+    assert load(CloudRunConfig)[0].secret_env == {}

@@ -67,7 +67,10 @@ def test_the_shipped_stacks_come_up_one_on_the_other(cloud: Cloud) -> None:
     assert task["serviceAccount"] == foundation.outputs["serviceAccountEmail"]
     assert task["volumes"][0]["gcs"]["bucket"] == foundation.outputs["checkpointBucket"]
     assert {"name": "HOLDFAST_SEED", "value": "0"} in task["containers"][0]["envs"]
-    assert registered.inputs["deletionProtection"] is False
+    # A copy of the shipped files loses nothing on destroy.
+    assert registered.inputs["deletionProtection"] is True
+    [bucket] = foundation.of_type("gcp:storage/bucket:Bucket")
+    assert bucket.inputs["forceDestroy"] is False
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pulumi_gcp as gcp
 
+from infra import catalog
 from mockgcp.errors import ApiError
 from mockgcp.frontends.pulumi.resource import (
     AutoName,
@@ -60,7 +61,7 @@ JOB = ResourceType(
     dry_run=validated_by(_CREATE),
     defaults={
         "deletionProtection": True,
-        "template.template.maxRetries": 3,
+        "template.template.maxRetries": catalog.cloud_run().max_retries_default,
         f"{_CONTAINER}.envs.value": "",
         f"{_CONTAINER}.startupProbe.failureThreshold": 3,
         f"{_CONTAINER}.startupProbe.httpGet.path": "/",

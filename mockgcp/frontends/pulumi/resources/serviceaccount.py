@@ -7,7 +7,9 @@ from typing import Any
 
 import pulumi_gcp as gcp
 
+from infra import catalog
 from mockgcp.frontends.pulumi.resource import (
+    AutoName,
     Props,
     Request,
     ResourceType,
@@ -64,6 +66,7 @@ ACCOUNT = ResourceType(
     read=read_by(Request("iam.projects.serviceAccounts.get", _NAME)),
     update=_update,
     delete=deleted_by(Request("iam.projects.serviceAccounts.delete", _NAME)),
+    auto_name=AutoName("accountId", catalog.service_account().id_max),
     replace_on=frozenset({"accountId", "project"}),
     computed=frozenset({"project", "deletionPolicy"}),
     defaults={"disabled": False},

@@ -7,6 +7,7 @@ from typing import Any
 
 import pulumi_gcp as gcp
 
+from infra import catalog
 from mockgcp.errors import ApiError
 from mockgcp.frontends.pulumi.resource import (
     AutoName,
@@ -44,9 +45,10 @@ def _delete(session: Session, properties: Props) -> None:
 
 
 def _empty(session: Session, bucket: str) -> None:
-    listed = session.get("storage.objects.list", {"bucket": bucket}) or {}
-    for item in listed.get("items", []):
-        session.call("storage.objects.delete", {"bucket": bucket, "object": item["name"]})
+    # What was listed is gone, so the next first page is what is left.
+    while items := (session.get("storage.objects.list", {"bucket": bucket}) or {}).get("items", []):
+        for item in items:
+            session.call("storage.objects.delete", {"bucket": bucket, "object": item["name"]})
 
 
 def _derive(session: Session, properties: Props, rest: Mapping[str, Any]) -> Props:
@@ -65,7 +67,11 @@ BUCKET = ResourceType(
     delete=_delete,
     auto_name=AutoName(),
     dry_run=validated_by(_INSERT),
-    defaults={"forceDestroy": False, "storageClass": "STANDARD", "softDeletePolicy.retentionDurationSeconds": 604800},
+    defaults={
+        "forceDestroy": False,
+        "storageClass": "STANDARD",
+        "softDeletePolicy.retentionDurationSeconds": catalog.storage().soft_delete_default_s,
+    },
     replace_on=frozenset(
         {
             "customPlacementConfig.dataLocations",
