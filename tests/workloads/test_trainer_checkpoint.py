@@ -1,5 +1,6 @@
 """Checkpoints by themselves: commit, retention, damage, refusal, comparison."""
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,36 @@ def test_all_damaged_is_an_error_that_changes_nothing(tmp_path: Path) -> None:
     with pytest.raises(NoReadableCheckpoint, match="soft delete"):
         restore(tmp_path)
     assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        OSError(errno.EIO, "Input/output error"),
+        PermissionError(errno.EACCES, "Permission denied"),
+        MemoryError(),
+        jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 16 bytes."),
+        ValueError('UNKNOWN: Error opening "zarr" driver: Failed to open: "d/0": Input/output error'),
+        ValueError('UNAVAILABLE: Error reading "params.w/.zarray"'),
+    ],
+    ids=lambda failure: f"{type(failure).__name__}-{str(failure)[:11]}",
+)
+def test_a_failure_of_the_machine_or_the_mount_condemns_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    save(tmp_path, 1, 2)
+    before = files(tmp_path)
+
+    def fail(*_: Any) -> None:
+        raise failure
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "restore_state", fail)
+        with pytest.raises(type(failure)):
+            restore(tmp_path)
+    assert files(tmp_path) == before
+    (_, progress), damaged = restore(tmp_path)
+    assert (progress.step, damaged) == (2, [])
 
 
 def test_another_runs_checkpoints_are_refused(tmp_path: Path) -> None:

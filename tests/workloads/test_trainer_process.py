@@ -61,14 +61,16 @@ def test_sigkill_and_sigterm_in_saves_and_anywhere(trainer: Trainer, reference: 
         folder = trainer.task_dir / "checkpoints" / str(step)
         return folder.exists() and not (folder / "commit_success.txt").exists()
 
-    first = trainer.start()
+    first = trainer.start_holding_save(EVERY)
     until(lambda: saving(EVERY) or first.poll() is not None)
     first.kill()
     assert leave(first) == -signal.SIGKILL, trainer.errors()
 
-    second = trainer.start(CLOUD_RUN_TASK_ATTEMPT="1", HOLDFAST_STEP_SECONDS_MIN="0.02")
+    second = trainer.start_holding_save(2 * EVERY, CLOUD_RUN_TASK_ATTEMPT="1", HOLDFAST_GRACE_SECONDS=str(PATIENCE))
     until(lambda: saving(2 * EVERY) or second.poll() is not None)
     second.send_signal(signal.SIGTERM)
+    event(second, lambda each: each["event"] == "sigterm")
+    trainer.release.touch()
     assert leave(second) == 143, trainer.errors()
 
     third = trainer.start(CLOUD_RUN_TASK_ATTEMPT="2", HOLDFAST_STEP_SECONDS_MIN="0.1")
@@ -119,6 +121,23 @@ def test_a_truncated_newest_checkpoint_costs_only_its_steps(finished: Trainer, r
     assert of(events, "fallback", "step") == [STEPS]
     assert of(events, "resumed", "from_step") == [STEPS - EVERY]
     assert [path.name.split("-")[0] for path in (finished.task_dir / "damaged").iterdir()] == [str(STEPS)]
+    assert_as_undisturbed(finished, reference)
+
+
+def test_a_mount_that_fails_once_costs_an_attempt_and_no_checkpoint(finished: Trainer, reference: Path) -> None:
+    (finished.task_dir / "result.json").unlink()
+    folder = finished.task_dir / "checkpoints" / str(STEPS) / "state" / "d"
+    kept = folder.with_name("kept")
+    folder.rename(kept)
+    folder.symlink_to(folder)  # whoever opens a file in it is told ELOOP
+    code, events = finished.run()
+    assert (code, of(events, "fallback", "step")) == (1, []), finished.errors()
+    assert not (finished.task_dir / "damaged").exists()
+
+    folder.unlink()
+    kept.rename(folder)
+    code, events = finished.run(CLOUD_RUN_TASK_ATTEMPT="1")
+    assert (code, of(events, "resumed", "from_step")) == (0, [STEPS]), finished.errors()
     assert_as_undisturbed(finished, reference)
 
 

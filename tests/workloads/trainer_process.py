@@ -11,6 +11,18 @@ from typing import Any
 
 REPOSITORY = Path(__file__).parents[2]
 STEPS, EVERY = 12, 4
+# The trainer, which does not commit the checkpoint of step HOLD_SAVE before file RELEASE exists: a save without end.
+HOLDING = """
+import os, runpy, sys, time
+
+def hold(event, args):
+    if event == "open" and str(args[0]).endswith("/checkpoints/" + os.environ["HOLD_SAVE"] + "/commit_success.txt"):
+        while not os.path.exists(os.environ["RELEASE"]):
+            time.sleep(0.002)
+
+sys.addaudithook(hold)
+runpy.run_module("workloads.trainer", run_name="__main__", alter_sys=True)
+"""
 PATIENCE = 120.0  # seconds until a test gives up on a process; far above what a loaded machine needs
 
 
@@ -21,6 +33,7 @@ class Trainer:
         self.root = root
         self.cache = cache
         self.task_dir = root / "checkpoints" / "job" / "0"
+        self.release = root / "release"
         self.processes: list[subprocess.Popen[str]] = []
 
     def command(self, *args: str, **variables: str) -> subprocess.Popen[str]:
@@ -56,6 +69,10 @@ class Trainer:
 
     def start(self, **variables: str) -> subprocess.Popen[str]:
         return self.command("-m", "workloads.trainer", **variables)
+
+    def start_holding_save(self, step: int, **variables: str) -> subprocess.Popen[str]:
+        """An attempt that stays in the save of `step` until file `release` exists."""
+        return self.command("-c", HOLDING, HOLD_SAVE=str(step), RELEASE=str(self.release), **variables)
 
     def run(self, **variables: str) -> tuple[int, list[dict[str, Any]]]:
         """One attempt to its end: the exit code and its events as seen on stdout."""

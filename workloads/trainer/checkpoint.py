@@ -70,7 +70,8 @@ def restore_latest(
     template: the state's shapes and dtypes (jax.eval_shape).
     on_damaged: called with (step, reason) for each checkpoint passed over. Once a good one is found they are set aside.
     Raises ConfigError when the checkpoint belongs to a run with other values than `run`, NoReadableCheckpoint when
-    all are damaged; both change nothing on disk.
+    all are damaged, and what a failing mount or device raised, which says nothing about the checkpoint: a retry reads
+    it again. None of these changes anything on disk.
     """
     steps = sorted(manager.all_steps(), reverse=True)
     damaged: list[int] = []
@@ -80,6 +81,8 @@ def restore_latest(
         except ConfigError:
             raise
         except Exception as error:  # Orbax, TensorStore and JSON each have their own ways to say that a file is broken
+            if not _is_damage(error):
+                raise
             damaged.append(step)
             on_damaged(step, f"{type(error).__name__}: {error}"[:500])
         else:
@@ -92,6 +95,22 @@ def restore_latest(
             "Restore the files (the bucket's soft delete may have them) or remove the folder"
         )
     return None
+
+
+# How TensorStore's messages begin when it could not read, rather than not make sense of what it read.
+_UNREACHABLE = (
+    *("ABORTED", "CANCELLED", "DEADLINE_EXCEEDED", "INTERNAL", "PERMISSION_DENIED"),
+    *("RESOURCE_EXHAUSTED", "UNAUTHENTICATED", "UNAVAILABLE", "UNKNOWN"),
+)
+
+
+def _is_damage(error: Exception) -> bool:
+    """Whether the error is about what is stored (a file that is missing, too), not about reading it here and now."""
+    if isinstance(error, FileNotFoundError):
+        return True
+    if isinstance(error, OSError | MemoryError | jax.errors.JaxRuntimeError):
+        return False
+    return not str(error).startswith(_UNREACHABLE)
 
 
 def _restore(manager: Any, step: int, template: State, run: dict[str, int | float]) -> tuple[State, Progress]:
