@@ -1,15 +1,15 @@
 """The one seam of the emulated cloud.
 
 `Cloud.call` is keyed by the discovery method's id. In this order a call meets: faults, authentication, parameter and
-body validation, the API being enabled, IAM, the service's rules, its handler, and the check of the answer. Every front
-end and every plane goes through it, and the audit log sees them all.
+body validation, the optional parameters that its handler reads, the API being enabled, IAM, the service's rules, its
+handler, and the check of the answer. Every front end and every plane goes through it, and the audit log sees them all.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
-from types import MappingProxyType
+import functools
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mockgcp import schemas
@@ -17,7 +17,7 @@ from mockgcp.audit import AuditEntry
 from mockgcp.errors import ApiError, permission_denied
 from mockgcp.operations import Operation
 from mockgcp.schemas import validate
-from mockgcp.service import Call, Handler, Service
+from mockgcp.service import Call, Handler, Service, by_api
 from mockgcp.services import SERVICES
 from mockgcp.state import DEFAULT_OWNER, Project, State
 
@@ -25,21 +25,14 @@ __all__ = ["DEFAULT_OWNER", "PLATFORM", "Cloud", "Project"]
 
 # The principal of a plane: it acts as the platform, may call the mockgcp.* methods and writes the system log.
 PLATFORM = "system:mockgcp"
-# What changes a call's meaning and no handler reads: refused rather than ignored.
-_UNREAD = (
-    "generation",
-    "ifGenerationMatch",
-    "ifGenerationNotMatch",
-    "ifMetagenerationMatch",
-    "ifMetagenerationNotMatch",
-    "validateOnly",
-)
+# Optional parameters that say what happens anyway.
+_HARMLESS = {"alt": "json", "projection": "noAcl"}
 
 
 class Cloud(State):
     """An emulated Google Cloud, by its API methods. Thread-safe. The arguments are State's."""
 
-    _services: Mapping[str, Service] = MappingProxyType({service.api: service for service in SERVICES})
+    _services: Mapping[str, Service] = by_api(SERVICES)
 
     def call(
         self,
@@ -62,7 +55,7 @@ class Cloud(State):
                 self._log(method_id, params, body, principal, error.http_status, error.message)
                 raise
             finally:
-                if (method := schemas.method(method_id)) is not None and method.http_method != "GET":
+                if self._wakes(method_id):
                     self.changed.notify_all()
             self._log(method_id, params, body, principal, 200, "")
             return result
@@ -119,6 +112,24 @@ class Cloud(State):
             raise operation.error
         return dict(operation.response or {})
 
+    def project_of(self, resource: str) -> Project | None:
+        """The project a resource belongs to; None for what has none, such as a bucket that does not exist."""
+        found = (service.project_of(self, resource) for service in self._services.values())
+        return next((project for project in found if project is not None), None) or super().project_of(resource)
+
+    def resources(self) -> list[tuple[str, str]]:
+        """The kind and full name of everything that exists and could be deleted."""
+        records = {kind for service in self._services.values() for kind in service.records}
+        return [(kind, name) for kind, table in self.tables().items() if kind not in records for name in table]
+
+    def _wakes(self, method_id: str) -> bool:
+        """Whether a call may have changed something that somebody waits for. (A refused one may have, with a fault.)"""
+        method = schemas.method(method_id)
+        if method is None or method.http_method == "GET":
+            return False
+        handler = self._services[method.api].handlers.get(method_id)
+        return handler is not None and handler.wakes
+
     def _dispatch(
         self, method_id: str, params: Mapping[str, Any], body: Any, principal: str | None
     ) -> dict[str, Any] | Operation:
@@ -130,6 +141,8 @@ class Cloud(State):
         if handler.rules is not None:
             handler.rules(call)
         result = handler.run(call)
+        if isinstance(result, Operation) and handler.answers is not None:
+            result.check = functools.partial(validate.of_type, call.method, handler.answers)
         if fault is not None:
             raise fault.error
         return result if isinstance(result, Operation) else self._checked(call, result)
@@ -146,9 +159,8 @@ class Cloud(State):
         if not principal:
             raise ApiError("UNAUTHENTICATED", "Request is missing required authentication credential.")
         call = Call(self, method, validate.params(method, params), validate.body(method, body), principal)
-        for name in _UNREAD:
-            if call.params.get(name) or (name == "validateOnly" and (call.body or {}).get(name)):
-                raise ApiError("UNIMPLEMENTED", f"mockgcp does not emulate {name} of {method_id}; it ignores nothing")
+        for name in _unread(call, handler):
+            raise ApiError("UNIMPLEMENTED", f"mockgcp does not emulate {name} of {method_id}; it ignores nothing")
         return call, handler
 
     def _authorise(self, call: Call, handler: Handler) -> None:
@@ -186,3 +198,16 @@ class Cloud(State):
         self.audit.append(
             AuditEntry(self.clock.timestamp(), method_id, principal or "", dict(params), request, code, message)
         )
+
+
+def _unread(call: Call, handler: Handler) -> Iterator[str]:
+    """What was sent, means something, and is not read by the handler: refused rather than ignored."""
+    if (call.body or {}).get("validateOnly"):
+        yield "validateOnly"
+    for name, value in call.params.items():
+        own = call.method.params.get(name)
+        needed = own is not None and (own.get("required") or own.get("location") == "path")
+        shared = own is None and name != "alt"  # fields, prettyPrint, quotaUser: the answer means the same
+        unset = value in (False, "") or _HARMLESS.get(name) == value
+        if not (needed or shared or unset or name in handler.reads):
+            yield name

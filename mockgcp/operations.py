@@ -19,6 +19,8 @@ class Operation:
     done: bool = False
     response: Mapping[str, Any] | None = None
     error: ApiError | None = None
+    # Normalises the response; what it raises is the emulator's defect, not the caller's.
+    check: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = field(default=None, repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         result: dict[str, Any] = {"name": self.name, "metadata": self.metadata, "done": self.done}
@@ -29,7 +31,10 @@ class Operation:
         return result
 
     def finish(self, response: Mapping[str, Any]) -> None:
-        self.done, self.response = True, response
+        try:
+            self.done, self.response = True, response if self.check is None else self.check(response)
+        except ApiError as defect:
+            self.fail(ApiError("INTERNAL", f"defect in mockgcp: response of {self.name}: {defect.message}"))
 
     def fail(self, error: ApiError) -> None:
         self.done, self.error = True, error
@@ -55,7 +60,8 @@ class Operations:
     def run(self, operation: Operation, *steps: tuple[float, Step]) -> Operation:
         """Runs `steps` one after the other, each after its delay in seconds; the last one's value is the response.
 
-        A step that raises ApiError ends the operation with that error.
+        A step that raises ApiError ends the operation with that error, any other exception with INTERNAL: a defect of
+        the emulator belongs to the operation, not to whoever happens to move the clock.
         """
         self.add(operation)
 
@@ -64,6 +70,9 @@ class Operations:
                 value = steps[index][1]()
             except ApiError as error:
                 operation.fail(error)
+                return
+            except Exception as defect:
+                operation.fail(ApiError("INTERNAL", f"defect in mockgcp: {defect!r}"))
                 return
             if index + 1 == len(steps):
                 operation.finish(value or {})

@@ -54,7 +54,8 @@ class Policies:
             self._check(binding.get("role", ""), binding.get("members", ()))
             members.setdefault(binding["role"], set()).update(binding.get("members", ()))
         bindings = [{"role": role, "members": sorted(who)} for role, who in sorted(members.items()) if who]
-        etag = f"AC{int(current['etag'][2:], 16) + 1:02X}"
+        # Eight characters are whole base64 groups, whatever the count.
+        etag = f"AC{int(current['etag'][2:], 16) + 1:06X}"
         self._policies[resource] = {"version": policy.get("version", 1), "etag": etag, "bindings": bindings}
         return self.get(resource)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from mockgcp.operations import Operation
 from mockgcp.schemas import Method
-from mockgcp.state import State
+from mockgcp.state import Project, State
 
 
 @dataclass(frozen=True)
@@ -37,20 +38,41 @@ class Handler:
     """`resource(call)` names what `permission` is checked on; None: any authenticated caller.
 
     `rules` raises ApiError for what the service refuses before it does anything (a dry run stops after them).
+    `reads` names the optional parameters that it honours: any other is refused, not ignored. `answers` is the schema of
+    what the operation it starts responds, which the discovery document does not say.
+    `wakes`: whether the call changes what anybody waits for on `State.changed` (a read never does).
     """
 
     run: Callable[[Call], Result]
     permission: str | None
     resource: ResourceOf
     rules: Callable[[Call], None] | None
+    reads: tuple[str, ...]
+    answers: str | None
+    wakes: bool
 
 
 class Service:
-    """One API's methods. `host` is the API's service name, which a project must have enabled; None: always there."""
+    """One API's methods.
 
-    def __init__(self, api: str, host: str | None) -> None:
+    Args:
+        host: the API's service name, which a project must have enabled; None: always there.
+        project_of: the project of a resource whose name does not say it; None for what is not this API's or not there.
+        records: the kinds of table whose rows are not resources that somebody could delete.
+    """
+
+    def __init__(
+        self,
+        api: str,
+        host: str | None,
+        *,
+        project_of: Callable[[State, str], Project | None] = lambda state, resource: None,
+        records: tuple[str, ...] = (),
+    ) -> None:
         self.api = api
         self.host = host
+        self.project_of = project_of
+        self.records = records
         self.handlers: dict[str, Handler] = {}
 
     def method(
@@ -60,11 +82,30 @@ class Service:
         on: ResourceOf,
         permission: str | None = None,
         rules: Callable[[Call], None] | None = None,
+        reads: tuple[str, ...] = (),
+        answers: str | None = None,
+        wakes: bool = True,
     ) -> Callable[[Run], Run]:
         """Registers the decorated function as the handler of `method_id`."""
 
         def register(run: Run) -> Run:
-            self.handlers[method_id] = Handler(run, permission, on, rules)
+            if method_id in self.handlers:
+                raise ValueError(f"{method_id} has a handler already: {self.handlers[method_id].run.__qualname__}")
+            self.handlers[method_id] = Handler(run, permission, on, rules, reads, answers, wakes)
             return run
 
         return register
+
+
+def by_api(services: Iterable[Service]) -> Mapping[str, Service]:
+    """The services by API name.
+
+    Raises:
+        ValueError: two are of one API.
+    """
+    found: dict[str, Service] = {}
+    for service in services:
+        if service.api in found:
+            raise ValueError(f"two services of the API {service.api}: register the methods with one")
+        found[service.api] = service
+    return MappingProxyType(found)

@@ -50,7 +50,7 @@ class State:
         seed: makes every generated id and probabilistic fault repeatable.
         state_dir: where buckets keep their objects; a temporary directory by default.
         durations: seconds by method id that replace the nominal ones of long-running operations.
-        universe: the universe domain the projects are in.
+        universe: the universe domain the projects are in; the catalog's default one by default.
     """
 
     def __init__(
@@ -60,10 +60,10 @@ class State:
         seed: int = 0,
         state_dir: Path | None = None,
         durations: Mapping[str, float] | None = None,
-        universe: str = "googleapis.com",
+        universe: str | None = None,
     ) -> None:
         self.clock = clock or Clock()
-        self.universe = catalog.universe(universe)
+        self.universe = catalog.universe(universe) if universe else catalog.universe()
         self.durations: Mapping[str, float] = {**NOMINAL, **(durations or {})}
         self.audit = AuditLog()
         self.random = random.Random(seed)
@@ -82,9 +82,9 @@ class State:
         """The resources of one kind (`run.job`, `storage.bucket`, ...) by full name."""
         return self._tables[kind]
 
-    def resources(self) -> list[tuple[str, str]]:
-        """The kind and full name of everything that exists; log entries, which nobody deletes, are left out."""
-        return [(kind, name) for kind, table in self._tables.items() for name in table if kind != "logging.entry"]
+    def tables(self) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+        """Every table by kind."""
+        return self._tables
 
     def uid(self) -> str:
         """A fresh id, repeatable under the seed."""
@@ -133,9 +133,7 @@ class State:
         )
 
     def project_of(self, resource: str) -> Project | None:
-        """The project a resource name belongs to; None for what has none, such as a bucket that does not exist."""
-        if bucket := self.table("storage.bucket").get(resource.removeprefix("projects/_/buckets/")):
-            return self.project(bucket["projectNumber"])
+        """The project that a resource name begins with; None for a name that says no project."""
         parts = resource.split("/")
         return self.project(parts[1]) if parts[0] == "projects" and parts[1] != "_" else None
 

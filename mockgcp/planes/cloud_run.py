@@ -58,6 +58,7 @@ class _Attempt:
     ending: str = ""
     stopped: bool = False
     kill_at: float | None = None
+    defect: Exception | None = None
 
 
 class CloudRunPlane:
@@ -166,27 +167,36 @@ class CloudRunPlane:
         """Runs one attempt to its end; what to report of it."""
         log = _TaskLog(self._cloud, execution["name"], task["index"], number)
         folder = self.state_dir / execution["name"].split("/")[-1] / f"task{task['index']}-attempt{number}"
-        folder.mkdir(parents=True, exist_ok=True)
         try:
+            folder.mkdir(parents=True, exist_ok=True)
             argv, env = self._command(execution, task, number, folder)
             process = self.processes.spawn(
                 argv, env=env, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
             )
-        except (_NotStartedError, OSError) as error:
-            log.system("ERROR", str(error))
-            return {"event": "NOT_STARTED", "message": str(error)}
+        except Exception as error:  # whatever it is: without a report the execution would wait for ever
+            message = str(error) if isinstance(error, (_NotStartedError, OSError)) else _defect(error)
+            log.system("ERROR", message)
+            return {"event": "NOT_STARTED", "message": message}
         running = _Attempt(process, number, started=self.clock.seconds())
         readers = [
             threading.Thread(target=self._read, args=(running, log, stream, name, folder / name), daemon=True)
             for stream, name in ((process.stdout, "stdout"), (process.stderr, "stderr"))
         ]
-        self._report(task, {"event": "STARTED", "attempt": number})
-        for reader in readers:
-            reader.start()
-        self._supervise(execution, task, running, log, began)
-        signal_group(process, signal.SIGKILL)  # what the main process left behind ends with its instance
-        for reader in readers:
-            reader.join()
+        try:
+            self._report(task, {"event": "STARTED", "attempt": number})
+            for reader in readers:
+                reader.start()
+            self._supervise(execution, task, running, log, began)
+        except Exception as error:
+            running.ending, running.stopped = _defect(error), True
+        finally:  # what the main process left behind ends with its instance
+            self.processes.end_tree(process)
+            process.wait()
+            for reader in readers:
+                if reader.ident is not None:
+                    reader.join(timeout=_JOIN_S)  # bounded: what hid from its ledger may hold the output open
+        if running.defect is not None:
+            running.ending, running.stopped = _defect(running.defect), True
         return _ending(process.returncode, running)
 
     def _supervise(
@@ -195,6 +205,8 @@ class CloudRunPlane:
         timeout_s = catalog.parse_duration_s(task["timeout"])
         while running.process.poll() is None:
             now = self.clock.seconds()
+            if running.defect is not None:
+                raise running.defect
             if self._stopping.is_set():  # nobody is left to hear of a graceful end, and a held clock would not bring it
                 signal_group(running.process, signal.SIGKILL)
             elif running.kill_at is not None:
@@ -203,23 +215,26 @@ class CloudRunPlane:
             elif execution["name"] in self._cancelled:
                 self._terminate(running, "The execution was cancelled.", stopped=True)
             elif now - running.started >= timeout_s:
-                self._terminate(running, "The configured timeout was reached.", stopped=True)
-                log.system(
-                    "ERROR", f"Terminating task because it has reached the maximum timeout of {timeout_s:g} seconds"
-                )
+                if self._terminate(running, "The configured timeout was reached.", stopped=True):
+                    log.system(
+                        "ERROR", f"Terminating task because it has reached the maximum timeout of {timeout_s:g} seconds"
+                    )
             elif self.maintenance.strikes(
-                TaskView(execution["name"], task["index"], running.number, now - began, running.step)
-            ):
-                self._terminate(running, f"{PREEMPTED}.")
+                view := TaskView(execution["name"], task["index"], running.number, now - began, running.step)
+            ) and self._terminate(running, f"{PREEMPTED}."):  # logged after the signal: only who lived was preempted
+                self.maintenance.struck(view)
                 log.system("WARNING", f"{PREEMPTED}.", reason="INSTANCE_PREEMPTED")
             with contextlib.suppress(subprocess.TimeoutExpired):
                 running.process.wait(timeout=_POLL_S)
 
-    def _terminate(self, running: _Attempt, why: str, *, stopped: bool = False) -> None:
+    def _terminate(self, running: _Attempt, why: str, *, stopped: bool = False) -> bool:
+        """Sends SIGTERM to the container's first process, as the platform does; False when it has ended already."""
+        if running.process.poll() is not None:
+            return False
+        running.process.send_signal(signal.SIGTERM)
         running.ending, running.stopped = why, stopped
         running.kill_at = self.clock.seconds() + self._grace_s
-        with contextlib.suppress(ProcessLookupError):
-            running.process.send_signal(signal.SIGTERM)  # to the container's first process, as the platform does
+        return True
 
     # -- environment -----------------------------------------------------------------------------------------------
 
@@ -273,15 +288,18 @@ class CloudRunPlane:
     # -- logs and reports ------------------------------------------------------------------------------------------
 
     def _read(self, running: _Attempt, log: _TaskLog, stream: IO[bytes], name: str, copy: Path) -> None:
-        with stream, copy.open("wb") as file:
-            for raw in stream:
-                file.write(raw)
-                file.flush()
-                line = raw.decode("utf-8", "replace").rstrip("\n")
-                payload = log.line(name, line)
-                step = payload.get("step") if payload else None
-                if isinstance(step, int):
-                    running.step = step
+        try:
+            with stream, copy.open("wb") as file:
+                for raw in stream:
+                    file.write(raw)
+                    file.flush()
+                    line = raw.decode("utf-8", "replace").rstrip("\n")
+                    payload = log.line(name, line)
+                    step = payload.get("step") if payload else None
+                    if isinstance(step, int):
+                        running.step = step
+        except Exception as defect:  # the attempt's own thread reports it
+            running.defect = defect
 
     def _report(self, task: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
         return self._call("mockgcp.run.tasks.report", {"name": task["name"]}, body)
@@ -343,6 +361,10 @@ def _into(mounts: Mapping[str, Path], value: str) -> str:
         if value == mount or value.startswith(mount + "/"):
             return str(folder) + value[len(mount) :]
     return value
+
+
+def _defect(error: Exception) -> str:
+    return f"defect in mockgcp: {error if isinstance(error, ApiError) else repr(error)}"
 
 
 def _ending(returncode: int, attempt: _Attempt) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass
 from typing import Protocol
 
 
@@ -23,46 +24,58 @@ class TaskView:
 
 
 class Maintenance(Protocol):
-    """Asked again and again while an attempt runs; true once for each event that strikes."""
+    """Asked again and again while an attempt runs; told of each event that met the task alive, which is then over."""
 
-    def strikes(self, task: TaskView) -> bool: ...
+    def strikes(self, task: TaskView) -> bool:
+        """Whether an event strikes the task now. Asking changes nothing."""
+
+    def struck(self, task: TaskView) -> None:
+        """The event has reached the task's process: it does not strike this task again."""
 
 
 class NoMaintenance:
     def strikes(self, task: TaskView) -> bool:
         return False
 
+    def struck(self, task: TaskView) -> None:
+        pass
 
-@dataclass
-class AtSteps:
+
+class _Counted:
+    """Counts the events that each task has met."""
+
+    def __init__(self) -> None:
+        self._met: Counter[tuple[str, int]] = Counter()
+
+    def met(self, task: TaskView) -> int:
+        return self._met[task.execution, task.index]
+
+    def struck(self, task: TaskView) -> None:
+        self._met[task.execution, task.index] += 1
+
+
+class AtSteps(_Counted):
     """One event each time the task has reached the next of `steps`."""
 
-    steps: tuple[int, ...]
-    _next: dict[tuple[str, int], int] = field(default_factory=dict)
+    def __init__(self, steps: tuple[int, ...]) -> None:
+        super().__init__()
+        self.steps = steps
 
     def strikes(self, task: TaskView) -> bool:
-        key = (task.execution, task.index)
-        struck = self._next.get(key, 0)
-        if task.step is None or struck >= len(self.steps) or task.step < self.steps[struck]:
-            return False
-        self._next[key] = struck + 1
-        return True
+        met = self.met(task)
+        return task.step is not None and met < len(self.steps) and task.step >= self.steps[met]
 
 
-@dataclass
-class AtTimes:
+class AtTimes(_Counted):
     """One event at each of `seconds` after the task's first attempt began, whatever it is doing then."""
 
-    seconds: tuple[float, ...]
-    _next: dict[tuple[str, int], int] = field(default_factory=dict)
+    def __init__(self, seconds: tuple[float, ...]) -> None:
+        super().__init__()
+        self.seconds = seconds
 
     def strikes(self, task: TaskView) -> bool:
-        key = (task.execution, task.index)
-        struck = self._next.get(key, 0)
-        if struck >= len(self.seconds) or task.elapsed_s < self.seconds[struck]:
-            return False
-        self._next[key] = struck + 1
-        return True
+        met = self.met(task)
+        return met < len(self.seconds) and task.elapsed_s >= self.seconds[met]
 
 
 # The last steps are left alone: a task that is done before SIGTERM reaches it was not preempted.

@@ -1,7 +1,7 @@
 """Google's discovery documents as the emulator's law: which methods exist, and what they take and answer.
 
-The documents come with google-api-python-client (static discovery); APIs that have none have a hand-written,
-discovery-shaped one beside this file (`mockgcp.v1.json`: what the planes report to the services).
+The documents come with google-api-python-client (static discovery). A discovery-shaped document beside this file is
+laid over Google's of the same name, or stands alone (`mockgcp.v1.json`: what the planes report to the services).
 """
 
 from __future__ import annotations
@@ -44,10 +44,24 @@ class Method:
 
 def _read(api: str) -> dict[str, Any]:
     name = f"{api}.{VERSIONS[api]}.json"
-    own = resources.files(__package__) / name
-    path = own if own.is_file() else resources.files("googleapiclient.discovery_cache.documents") / name
-    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    folders = ("googleapiclient.discovery_cache.documents", __package__)
+    paths = [path for path in (resources.files(folder) / name for folder in folders) if path.is_file()]
+    if not paths:
+        raise FileNotFoundError(f"neither google-api-python-client nor mockgcp has a discovery document {name}")
+    document: dict[str, Any] = {}
+    for path in paths:
+        document = overlaid(document, json.loads(path.read_text(encoding="utf-8")))
     return document
+
+
+def overlaid(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Two documents as one: objects are merged key by key, and of anything else `over` has the last word."""
+    both = {key: overlaid(under[key], over[key]) for key in under.keys() & over.keys() if _objects(under, over, key)}
+    return {**under, **over, **both}
+
+
+def _objects(under: Mapping[str, Any], over: Mapping[str, Any], key: str) -> bool:
+    return isinstance(under[key], Mapping) and isinstance(over[key], Mapping)
 
 
 def _walk(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -52,6 +52,11 @@ def response(method: Method, value: Any) -> Any:
     return _walk(method.response, value, "", method.schemas, output=True)
 
 
+def of_type(method: Method, name: str, value: Any) -> Any:
+    """The normalised value of the schema `name` in the method's document; as in `response`, an error is a defect."""
+    return _walk({"$ref": name}, value, "", method.schemas, output=True)
+
+
 def params(method: Method, values: Mapping[str, Any]) -> dict[str, Any]:
     """The normalised path and query parameters.
 

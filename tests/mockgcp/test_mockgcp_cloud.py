@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mockgcp_client import BUCKET, JOB, LOCATION, OTHER, PROJECT, STRANGER, Client, job, seeded
@@ -67,6 +68,15 @@ def test_rules_come_before_the_handler(gcp: Client) -> None:
 @pytest.mark.parametrize(
     ("method", "params", "body"),
     [
+        (INSERT, {**IN_PROJECT, "predefinedAcl": "publicRead"}, NEW),
+        ("storage.buckets.list", {**IN_PROJECT, "softDeleted": True}, None),
+        ("storage.buckets.get", {"bucket": BUCKET, "projection": "full"}, None),
+        ("storage.buckets.get", {"bucket": BUCKET, "userProject": OTHER}, None),
+        ("storage.objects.list", {"bucket": BUCKET, "matchGlob": "*"}, None),
+        ("run.projects.locations.jobs.list", {"parent": LOCATION, "showDeleted": True}, None),
+        ("run.projects.locations.jobs.patch", {"name": JOB, "allowMissing": True}, job()),
+        ("run.projects.locations.jobs.get", {"name": JOB, "alt": "media"}, None),
+        ("storage.objects.delete", {"bucket": BUCKET, "object": "o", "ifGenerationMatch": "0"}, None),
         ("storage.buckets.delete", {"bucket": BUCKET, "ifMetagenerationMatch": "3"}, None),
         ("storage.objects.get", {"bucket": BUCKET, "object": "o", "generation": "1"}, None),
         ("run.projects.locations.jobs.create", {"parent": LOCATION, "jobId": "j", "validateOnly": True}, job()),
@@ -79,6 +89,14 @@ def test_what_would_change_a_calls_meaning_is_refused_rather_than_ignored(
     error = gcp.refused(method, params, body)
     assert error.status == "UNIMPLEMENTED"
     assert f"of {method}" in error.message
+
+
+def test_parameters_that_change_nothing_are_taken(gcp: Client) -> None:
+    gcp.make_bucket()
+    harmless = {"alt": "json", "fields": "items(name)", "prettyPrint": "false", "quotaUser": "q", "projection": "noAcl"}
+    off = {"softDeleted": False, "versions": "false", "startOffset": ""}
+    assert gcp.call("storage.buckets.get", {"bucket": BUCKET, **harmless})["name"] == BUCKET
+    assert gcp.call("storage.objects.list", {"bucket": BUCKET, **harmless, **off})["items"] == []
 
 
 def test_a_project_that_does_not_exist_is_a_lack_of_permission(gcp: Client) -> None:
@@ -133,6 +151,26 @@ def test_an_audited_request_does_not_follow_later_changes_of_the_callers_object(
     gcp.call(INSERT, IN_PROJECT, body)
     body["labels"] = {}
     assert cloud.audit.entries(INSERT)[0].request["labels"] == {"a": "b"}
+
+
+# -- waiting for changes -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "body", "wakes"),
+    [
+        (INSERT, IN_PROJECT, NEW, True),
+        ("storage.buckets.list", IN_PROJECT, None, False),
+        ("logging.entries.write", {}, {"entries": [{"logName": f"projects/{PROJECT}/logs/app"}]}, False),
+    ],
+)
+def test_only_what_a_waiter_looks_at_wakes_it(
+    cloud: Cloud, gcp: Client, monkeypatch: pytest.MonkeyPatch, method: str, params: Any, body: Any, wakes: bool
+) -> None:
+    woken: list[bool] = []
+    monkeypatch.setattr(cloud.changed, "notify_all", lambda: woken.append(True))
+    gcp.call(method, params, body)
+    assert bool(woken) == wakes
 
 
 # -- dry runs ------------------------------------------------------------------------------------------------------

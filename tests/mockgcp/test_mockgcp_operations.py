@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from mockgcp_client import Client
+from mockgcp_client import JOB, LOCATION, Client, job
 
 from mockgcp.clock import Clock
 from mockgcp.cloud import Cloud
@@ -38,6 +38,22 @@ def test_a_failing_step_ends_the_operation_and_skips_the_rest() -> None:
     assert later == []
     assert operation.to_dict()["error"] == {"code": 8, "message": "no capacity"}
     assert "response" not in operation.to_dict()
+
+
+def test_a_step_that_breaks_ends_its_operation_as_a_defect_and_not_whoever_moves_the_clock() -> None:
+    clock = Clock()
+    operation = Operations(clock).run(Operation("op"), (1.0, lambda: {"value": {}["missing"]}))
+    clock.advance(2)
+    assert operation.error is not None
+    assert (operation.error.status, operation.error.message) == ("INTERNAL", "defect in mockgcp: KeyError('missing')")
+
+
+def test_a_response_that_is_not_of_its_type_is_a_defect(cloud: Cloud, gcp: Client) -> None:
+    gcp.make_account()
+    made = gcp.start("run.projects.locations.jobs.create", {"parent": LOCATION, "jobId": "train"}, job())
+    cloud.table("run.job")[JOB]["made_up"] = 1
+    with pytest.raises(ApiError, match=r'INTERNAL: defect in mockgcp: response of .*Unknown name "made_up"'):
+        cloud.wait(made)
 
 
 def test_waiting_lets_a_held_clock_pass_just_as_far_as_needed(cloud: Cloud, gcp: Client) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+
 import pytest
 from mockgcp_client import BUCKET, EMAIL, JOB, OTHER, PROJECT, STRANGER, Client
 
@@ -37,6 +39,13 @@ def test_bindings_come_back_merged_sorted_and_without_empty_ones() -> None:
         },
     )
     assert stored["bindings"] == [{"role": VIEWER, "members": ["user:a@x.com", "user:b@x.com", "user:c@x.com"]}]
+
+
+def test_an_etag_is_new_with_each_change_and_base64_however_many_there_are() -> None:
+    store = policies()
+    etags = [store.set(RESOURCE, {"bindings": []})["etag"] for _ in range(400)]
+    assert len(set(etags)) == 400
+    assert all(base64.b64decode(etag, validate=True) for etag in etags)
 
 
 def test_a_stale_etag_is_a_conflict_and_changes_nothing() -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ from mockgcp.errors import ApiError
 from mockgcp.faults import Fault
 from mockgcp.operations import Operation
 from mockgcp.planes.cloud_run import PREEMPTED, CloudRunPlane, LocalImage
-from mockgcp.planes.maintenance import AtSteps, AtTimes, Maintenance
+from mockgcp.planes.maintenance import AtSteps, AtTimes, Maintenance, TaskView
 from mockgcp.planes.processes import ProcessLedger
 from mockgcp.services import storage
 
@@ -449,6 +452,88 @@ def test_what_a_main_process_leaves_behind_ends_with_it(rig: Rig) -> None:
     rig.done(operation)
     assert operation.error is None
     rig.until(lambda: rig.alive() == [], "the child ends")
+
+
+def test_a_daemon_that_keeps_the_output_open_does_not_keep_the_task(rig: Rig) -> None:
+    script = "import os, time; os.fork() and os._exit(0); os.setsid(); time.sleep(60)"
+    operation, _ = rig.start(f"import os\nif not os.fork():\n    exec({script!r})\nos.wait()")
+    began = time.monotonic()
+    rig.done(operation)
+    assert time.monotonic() - began < 5
+    assert operation.error is None
+    assert rig.alive() == []
+
+
+def test_output_held_open_by_what_hid_altogether_is_waited_for_a_bounded_time(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mockgcp.planes.cloud_run._JOIN_S", 0.2)
+    hidden = f"""
+import os
+ready, done = os.pipe()
+child = os.fork()
+if not child:
+    os.setsid()
+    os.set_inheritable(done, True)
+    os.execve({sys.executable!r}, ["python", "-I", "-S", "-c",
+              f"import os, time; os.write({{done}}, b'x'); time.sleep(60)"], {{}})
+os.read(ready, 1)
+print(child, flush=True)
+"""
+    operation, _ = rig.start(hidden)
+    rig.done(operation)
+    assert operation.error is None
+    (child,) = rig.lines()
+    os.kill(int(child), signal.SIGKILL)
+
+
+def test_an_environment_no_process_can_have_ends_the_attempt(rig: Rig) -> None:
+    operation, execution = rig.start("", container={"env": [{"name": "A", "value": "a\0b"}]}, maxRetries=0)
+    rig.done(operation)
+    message = rig.gcp.execution(execution)["conditions"][0]["message"]
+    assert "defect in mockgcp: ValueError('embedded null byte')" in message
+
+
+def test_a_defect_after_the_start_ends_the_process_and_the_attempt(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(plane: CloudRunPlane, *args: Any) -> None:
+        raise ApiError("NOT_FOUND", "no such thing")
+
+    monkeypatch.setattr(CloudRunPlane, "_supervise", broken)
+    operation, execution = rig.start(HANG, maxRetries=0)
+    rig.done(operation)
+    assert "defect in mockgcp: 404 NOT_FOUND: no such thing" in rig.gcp.execution(execution)["conditions"][0]["message"]
+    assert rig.alive() == []
+
+
+@dataclass
+class AfterItsEnd:
+    """Maintenance that finds the task ended by the time it strikes."""
+
+    alive: Callable[[], list[int]]
+    struck_tasks: list[TaskView] = field(default_factory=list)
+    tried: bool = False
+
+    def strikes(self, task: TaskView) -> bool:
+        if task.step is None:
+            return False
+        while not self.tried and self.alive():
+            time.sleep(0.01)
+        self.tried = True
+        return True
+
+    def struck(self, task: TaskView) -> None:
+        self.struck_tasks.append(task)
+
+
+def test_a_task_that_ended_before_the_signal_was_not_preempted(rig: Rig) -> None:
+    maintenance = AfterItsEnd(lambda: rig.alive())
+    operation, execution = rig.start(
+        "print('{\"step\": 1}', flush=True); import time; time.sleep(0.3)", maintenance=maintenance
+    )
+    rig.done(operation)
+    assert operation.error is None
+    assert (maintenance.tried, maintenance.struck_tasks, rig.system()) == (True, [], [])
+    assert rig.gcp.execution(execution)["succeededCount"] == 1
 
 
 def test_stop_ends_every_process_at_once_on_a_held_clock_and_can_be_called_again(rig: Rig) -> None:

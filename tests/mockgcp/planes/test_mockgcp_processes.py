@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,7 +34,7 @@ def test_a_process_is_recorded_with_its_start_and_found_alive_until_it_ends(
     process = ledger.spawn(SLEEP, env=ENV, cwd=tmp_path)
     (line,) = ledger.path.read_text().splitlines()
     recorded = json.loads(line)
-    assert (recorded["pid"], recorded["argv"]) == (process.pid, list(SLEEP))
+    assert recorded == {"pid": process.pid, "created": recorded["created"], "program": SLEEP[0]}
     assert recorded["created"] == pytest.approx(psutil.Process(process.pid).create_time(), abs=2)
     assert [p.pid for p in ledger.alive()] == [process.pid]
     process.kill()
@@ -65,6 +66,52 @@ def test_a_grandchild_that_outlives_its_leader_is_found_and_ended(ledger: Proces
     assert ledger.kill() == []
 
 
+DAEMON = """
+import os, time
+os.fork() and os._exit(0)
+os.setsid()
+between = os.getpid()
+os.fork() and os._exit(0)
+while os.getppid() == between:
+    time.sleep(0.01)
+print(os.getpid(), flush=True)
+time.sleep(60)
+"""
+
+
+def daemon_of(ledger: ProcessLedger, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
+    """A process that has ended, and the daemon that it left behind in another session."""
+    argv = (sys.executable, "-I", "-S", "-c", DAEMON)
+    process = ledger.spawn(argv, env=ENV, cwd=folder, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    with process.stdout:
+        daemon = int(process.stdout.readline())
+    process.wait(timeout=5)
+    return process, daemon
+
+
+def test_a_daemon_that_left_its_session_is_found_and_ended(ledger: ProcessLedger, tmp_path: Path) -> None:
+    _, daemon = daemon_of(ledger, tmp_path)
+    assert [p.pid for p in ledger.alive()] == [daemon]
+    assert [p.pid for p in ProcessLedger(ledger.path).kill()] == [daemon]
+    assert ledger.alive() == []
+
+
+def test_ending_one_process_tree_leaves_the_others(ledger: ProcessLedger, tmp_path: Path) -> None:
+    other = ledger.spawn(SLEEP, env=ENV, cwd=tmp_path)
+    one, _ = daemon_of(ledger, tmp_path)
+    assert len(ledger.alive()) == 2
+    ledger.end_tree(one)
+    assert [p.pid for p in ledger.alive()] == [other.pid]
+
+
+def test_a_torn_line_does_not_hide_the_others(ledger: ProcessLedger, tmp_path: Path) -> None:
+    process = ledger.spawn(SLEEP, env=ENV, cwd=tmp_path)
+    for torn in ('{"pid": 12', "[]", '{"pid": 3}', "\x00\x00"):
+        ledger.path.write_text(f"{torn}\n{ledger.path.read_text()}")
+    assert [p.pid for p in ledger.alive()] == [process.pid]
+
+
 def test_another_ledger_of_the_same_file_ends_what_the_first_started(ledger: ProcessLedger, tmp_path: Path) -> None:
     process = ledger.spawn(SLEEP, env=ENV, cwd=tmp_path)
     assert [p.pid for p in ProcessLedger(ledger.path).kill()] == [process.pid]
@@ -82,7 +129,7 @@ def test_a_process_that_got_a_recorded_id_later_is_left_alone_with_its_children(
         child = int(innocent.stdout.readline())
         created = psutil.Process(innocent.pid).create_time() + shift_s
         ledger.path.parent.mkdir()
-        ledger.path.write_text(json.dumps({"pid": innocent.pid, "created": created, "argv": []}) + "\n")
+        ledger.path.write_text(json.dumps({"pid": innocent.pid, "created": created, "program": "x"}) + "\n")
         assert ledger.alive() == []
         assert ledger.kill() == []
         assert innocent.poll() is None

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
+from importlib import resources
+from pathlib import Path
 
 import pytest
 
 from infra import catalog
 from mockgcp import schemas
 from mockgcp.durations import NOMINAL
-from mockgcp.service import Handler, Service
+from mockgcp.paging import PARAMS
+from mockgcp.service import Handler, Service, by_api
 from mockgcp.services import SERVICES
 
 HANDLERS = [(service, method_id, handler) for service in SERVICES for method_id, handler in service.handlers.items()]
@@ -51,9 +55,54 @@ def test_a_long_running_method_has_a_duration(service: Service, method_id: str, 
     assert (method_id in NOMINAL) == (starts_operation and method_id not in OTHERS)
 
 
+@by_id
+def test_what_a_handler_reads_and_its_operation_answers_is_in_the_document(
+    service: Service, method_id: str, handler: Handler
+) -> None:
+    found = schemas.method(method_id)
+    assert found is not None
+    assert set(handler.reads) - set(PARAMS) <= set(found.params)
+    starts = method_id in NOMINAL or method_id in OTHERS
+    assert (handler.answers in found.schemas) == starts, "the response of an operation has a type"
+    assert ("pageToken" in found.params) == ("pageToken" in handler.reads), "every list comes in pages"
+
+
 def test_services_have_an_api_each_and_methods_are_registered_once() -> None:
-    assert len({service.api for service in SERVICES}) == len(SERVICES)
-    assert {service.api for service in SERVICES} == set(schemas.VERSIONS)
+    assert set(by_api(SERVICES)) == set(schemas.VERSIONS)
+    service = Service("run", host=None)
+    with pytest.raises(ValueError, match="two services of the API run"):
+        by_api([*SERVICES, service])
+    register = service.method("run.projects.locations.jobs.get", on=lambda call: "")
+    register(lambda call: {})
+    with pytest.raises(ValueError, match=r"jobs\.get has a handler already"):
+        register(lambda call: {})
+
+
+def test_a_document_of_ours_adds_to_googles_and_has_the_last_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = {
+        "resources": {"projects": {"methods": {"ping": {"id": "iam.projects.ping", "httpMethod": "GET", "path": "p"}}}},
+        "schemas": {"Pong": {"type": "object"}, "Empty": {"description": "ours"}},
+    }
+    (tmp_path / "iam.v1.json").write_text(json.dumps(ours))
+    real = resources.files
+    monkeypatch.setattr(resources, "files", lambda package: tmp_path if package == "mockgcp.schemas" else real(package))
+    schemas.methods.cache_clear()
+    try:
+        found = schemas.methods("iam")
+    finally:
+        schemas.methods.cache_clear()
+    assert {"iam.projects.ping", "iam.projects.serviceAccounts.create"} <= found.keys()
+    names = found["iam.projects.ping"].schemas
+    assert (names["Pong"], names["Empty"]["description"]) == ({"type": "object"}, "ours")
+    assert names["Empty"]["type"] == "object", "merged, not replaced"
+
+
+def test_an_api_without_a_document_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schemas, "VERSIONS", {"nothing": "v1"})
+    with pytest.raises(FileNotFoundError, match=r"discovery document nothing\.v1\.json"):
+        schemas.methods("nothing")
 
 
 def test_a_method_that_no_document_has_is_none() -> None:

@@ -32,8 +32,8 @@ def test_the_wildcard_project_finds_by_e_mail_and_by_unique_id(gcp: Client, want
 def test_an_id_that_breaks_the_rules_is_refused_with_the_rules(gcp: Client, account_id: str) -> None:
     error = gcp.refused(CREATE, PARENT, {"accountId": account_id})
     assert error.status == "INVALID_ARGUMENT"
-    assert f"{account_id!r} has {len(account_id)} characters" in error.message
-    assert "6 to 30" in error.message
+    assert error.message.startswith(f"accountId: {account_id!r} ")
+    assert "6 to 30" in error.message or "does not match" in error.message
 
 
 @pytest.mark.parametrize("account_id", ["six-ch", "a" * 30])

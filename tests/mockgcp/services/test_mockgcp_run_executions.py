@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from mockgcp_client import JOB, PROJECT, STRANGER, Client
+from mockgcp_client import JOB, LOCATION, PROJECT, STRANGER, Client
 
 from mockgcp.cloud import PLATFORM, Cloud
 
@@ -266,6 +266,14 @@ def test_a_complete_execution_cannot_be_cancelled_and_a_running_one_not_deleted(
     assert gcp.tasks(name) == []
 
 
+def test_an_execution_can_be_deleted_twice(gcp: Client) -> None:
+    gcp.make_job()
+    _, name = gcp.run_job()
+    attempt(gcp, gcp.tasks(name)[0])
+    deletions = [gcp.start(DELETE, {"name": name}) for _ in range(2)]
+    assert [gcp.cloud.wait(deletion)["name"] for deletion in deletions] == [name, name]
+
+
 def test_executions_are_listed_newest_first_and_tasks_can_be_read(gcp: Client) -> None:
     gcp.make_job()
     names = [gcp.run_job()[1] for _ in range(3)]
@@ -275,3 +283,20 @@ def test_executions_are_listed_newest_first_and_tasks_can_be_read(gcp: Client) -
     read = "run.projects.locations.jobs.executions.tasks.get"
     assert gcp.call(read, {"name": task["name"]}) == task
     assert gcp.refused(read, {"name": task["name"] + "x"}).status == "NOT_FOUND"
+
+
+def test_a_hyphen_in_a_parent_stands_for_any(gcp: Client) -> None:
+    gcp.make_job("one")
+    gcp.make_job("two")
+    (_, first), (_, second) = (gcp.run_job(f"{LOCATION}/jobs/{job}") for job in ("one", "two"))
+    for parent in (f"{LOCATION}/jobs/-", f"projects/{PROJECT}/locations/-/jobs/-"):
+        listed = gcp.call("run.projects.locations.jobs.executions.list", {"parent": parent})["executions"]
+        assert [e["name"] for e in listed] == [second, first]
+    for parent, found in {
+        f"{LOCATION}/jobs/-/executions/-": [first, second],
+        f"{LOCATION}/jobs/two/executions/-": [second],
+        f"projects/{PROJECT}/locations/us-central1/jobs/-/executions/-": [],
+    }.items():
+        assert [t["name"].partition("/tasks/")[0] for t in gcp.tasks(parent)] == found
+    jobs = gcp.call("run.projects.locations.jobs.list", {"parent": f"projects/{PROJECT}/locations/-"})["jobs"]
+    assert [j["name"].split("/")[-1] for j in jobs] == ["one", "two"]
