@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pulumi_gcp as gcp
+
 from mockgcp.cloud import DEFAULT_OWNER, Cloud
 from mockgcp.errors import ApiError
 from mockgcp.frontends.pulumi import schema
@@ -26,11 +28,26 @@ from mockgcp.frontends.pulumi.translate import (
     to_rest,
     with_defaults,
 )
-from mockgcp.frontends.pulumi.values import UNKNOWN, Secret, Value, has_unknown, keep_secrets, reveal
+from mockgcp.frontends.pulumi.values import MADE_UP, UNKNOWN, Secret, Value, has_unknown, keep_secrets, reveal
 
 Properties = Mapping[str, Value]
-# The bridge notes under this key which inputs it made up itself; the engine keeps it out of sight.
-MADE_UP = "__defaults"
+# The provider's settings that mean something here, or nothing at all on an emulated cloud (who calls, and how).
+_CONFIG = frozenset(
+    {
+        "accessToken",
+        "billingProject",
+        "credentials",
+        "project",
+        "region",
+        "requestReason",
+        "requestTimeout",
+        "scopes",
+        "universeDomain",
+        "userProjectOverride",
+        "zone",
+    }
+)
+_OF_THE_ENGINE = frozenset({"pluginDownloadURL", "version"})
 
 
 class ProviderError(Exception):
@@ -84,8 +101,16 @@ class Provider:
         Raises:
             ProviderError: no project, one that this emulated cloud was not seeded with, or another universe.
         """
-        values = reveal(config)
-        name, region = values.get("project", ""), values.get("region", "")
+        values = {key: value for key, value in reveal(config).items() if value not in (None, "")}
+        known = schema.Object(gcp.ProviderArgs)
+        for key in values:
+            if key not in known.fields and key not in _OF_THE_ENGINE:
+                raise ProviderError(f"gcp:{schema.Failure(key, schema.unknown_name(known, key))}")
+            if key not in _CONFIG and key not in _OF_THE_ENGINE:
+                raise ProviderError(
+                    f"mockgcp does not emulate the provider's setting gcp:{key}; leave it out to rehearse"
+                )
+        name = values.get("project", "")
         if not name:
             raise ProviderError("no project: set one with `pulumi config set gcp:project PROJECT`")
         self.require_seeded(name, "gcp:project")
@@ -95,7 +120,7 @@ class Provider:
                 f"gcp:universeDomain is {values['universeDomain']!r}, but this emulated Google Cloud is {universe}: "
                 "its e-mails and limits would be wrong. Take the emulator's, or start it with that universe."
             )
-        self._session = Session(self._cloud, self._principal, name, region)
+        self._session = Session(self._cloud, self._principal, name)
 
     def require_seeded(self, name: str, where: str) -> None:
         """Keeps an emulator from taking the place of a real project unseen.
@@ -342,4 +367,4 @@ def _generated_name(auto: AutoName, name: str, olds: Properties, seed: bytes, pr
     if proposed != "":
         return proposed
     suffix = hashlib.sha256(seed or name.encode()).hexdigest()[:7]
-    return f"{name[: auto.max_length - 8].lower()}-{suffix}"
+    return f"{name[: auto.max_length - 8].lower().rstrip('-')}-{suffix}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from mockgcp.frontends.pulumi.values import UNKNOWN, Value, reveal
+from mockgcp.frontends.pulumi.values import MADE_UP, UNKNOWN, Value, reveal
 
 Action = Literal["add", "delete", "update"]
 _INDEX = re.compile(r'\[(?:\d+|"[^"]*")\]')
@@ -36,7 +36,7 @@ def compare(
 
 def _walk(old: Value, new: Value, path: str, computed: frozenset[str]) -> Iterator[tuple[str, Action]]:
     if isinstance(old, Mapping) and isinstance(new, Mapping):
-        for key in sorted({*old, *new} - {"__defaults"}):
+        for key in sorted({*old, *new} - {MADE_UP}):
             here = _child(path, key)
             if new.get(key) is None:
                 if not _absent(old.get(key)) and _bare(here) not in computed:

@@ -6,6 +6,7 @@ assets, method calls) answers UNIMPLEMENTED, as gRPC's servicer does by itself.
 
 from __future__ import annotations
 
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent import futures
@@ -38,6 +39,7 @@ _CODES = {
     "PERMISSION_DENIED": grpc.StatusCode.PERMISSION_DENIED,
     "INVALID_ARGUMENT": grpc.StatusCode.INVALID_ARGUMENT,
 }
+_MESSAGE_MAX = 400 * 2**20
 _Handler = TypeVar("_Handler", bound=Callable[..., Any])
 
 
@@ -55,7 +57,7 @@ def _answers(handler: _Handler) -> Any:
 
     def wrapped(self: Any, request: Any, context: grpc.ServicerContext) -> Any:
         try:
-            return handler(self, request)
+            return handler(self, self.provider(context.peer()), request)
         except ApiError as error:
             context.abort(_CODES.get(error.status, grpc.StatusCode.UNKNOWN), f"googleapi: Error {error}")
         except (ProviderError, UnsupportedValueError) as error:
@@ -67,35 +69,46 @@ def _answers(handler: _Handler) -> Any:
 
 
 class _Servicer(provider_pb2_grpc.ResourceProviderServicer):
-    def __init__(self, provider: Provider) -> None:
-        self._provider = provider
+    """Answers every provider instance of a program: its default one, and each `gcp.Provider("x")` of its own.
+
+    The engine opens a connection for each of them to the same port, so each connection has a provider.
+    """
+
+    def __init__(self, cloud: Cloud, principal: str) -> None:
+        self._cloud, self._principal = cloud, principal
+        self._providers: dict[str, Provider] = {}
+        self._lock = threading.Lock()
+
+    def provider(self, peer: str) -> Provider:
+        with self._lock:
+            return self._providers.setdefault(peer, Provider(self._cloud, principal=self._principal))
 
     @_answers
-    def Handshake(self, request: Any) -> Any:
+    def Handshake(self, provider: Provider, request: Any) -> Any:
         # Outputs are declined, so that values arrive as plain, secret or unknown ones.
         return provider_pb2.ProviderHandshakeResponse(
             accept_secrets=True, accept_resources=False, accept_outputs=False, supports_autonaming_configuration=True
         )
 
     @_answers
-    def Attach(self, request: Any) -> Any:
+    def Attach(self, provider: Provider, request: Any) -> Any:
         return empty_pb2.Empty()
 
     @_answers
-    def GetPluginInfo(self, request: Any) -> Any:
+    def GetPluginInfo(self, provider: Provider, request: Any) -> Any:
         return plugin_pb2.PluginInfo(version=PLUGIN_VERSION)
 
     @_answers
-    def CheckConfig(self, request: Any) -> Any:
+    def CheckConfig(self, provider: Provider, request: Any) -> Any:
         return provider_pb2.CheckResponse(inputs=request.news)
 
     @_answers
-    def DiffConfig(self, request: Any) -> Any:
+    def DiffConfig(self, provider: Provider, request: Any) -> Any:
         return provider_pb2.DiffResponse()
 
     @_answers
-    def Configure(self, request: Any) -> Any:
-        self._provider.configure(decode(request.args))
+    def Configure(self, provider: Provider, request: Any) -> Any:
+        provider.configure(decode(request.args))
         return provider_pb2.ConfigureResponse(
             acceptSecrets=True,
             supportsPreview=True,
@@ -105,10 +118,10 @@ class _Servicer(provider_pb2_grpc.ResourceProviderServicer):
         )
 
     @_answers
-    def Check(self, request: Any) -> Any:
+    def Check(self, provider: Provider, request: Any) -> Any:
         autonaming = request.autonaming
         disabled = autonaming.mode == provider_pb2.CheckRequest.AutonamingOptions.Mode.DISABLE
-        checked = self._provider.check(
+        checked = provider.check(
             _token(request.urn),
             _name(request.urn),
             decode(request.news),
@@ -123,9 +136,9 @@ class _Servicer(provider_pb2_grpc.ResourceProviderServicer):
         )
 
     @_answers
-    def Diff(self, request: Any) -> Any:
+    def Diff(self, provider: Provider, request: Any) -> Any:
         old = State(request.id, decode(request.olds), decode(request.old_inputs))
-        diff = self._provider.diff(_token(request.urn), old, decode(request.news), tuple(request.ignoreChanges))
+        diff = provider.diff(_token(request.urn), old, decode(request.news), tuple(request.ignoreChanges))
         some = provider_pb2.DiffResponse.DIFF_SOME if diff.changes else provider_pb2.DiffResponse.DIFF_NONE
         return provider_pb2.DiffResponse(
             changes=some,
@@ -140,13 +153,13 @@ class _Servicer(provider_pb2_grpc.ResourceProviderServicer):
         )
 
     @_answers
-    def Create(self, request: Any) -> Any:
-        state = self._provider.create(_token(request.urn), decode(request.properties), preview=request.preview)
+    def Create(self, provider: Provider, request: Any) -> Any:
+        state = provider.create(_token(request.urn), decode(request.properties), preview=request.preview)
         return provider_pb2.CreateResponse(id=state.id, properties=to_struct(state.outputs))
 
     @_answers
-    def Read(self, request: Any) -> Any:
-        found = self._provider.read(_token(request.urn), request.id, decode(request.inputs), decode(request.properties))
+    def Read(self, provider: Provider, request: Any) -> Any:
+        found = provider.read(_token(request.urn), request.id, decode(request.inputs), decode(request.properties))
         if found is None:
             return provider_pb2.ReadResponse()
         return provider_pb2.ReadResponse(
@@ -154,34 +167,34 @@ class _Servicer(provider_pb2_grpc.ResourceProviderServicer):
         )
 
     @_answers
-    def Update(self, request: Any) -> Any:
+    def Update(self, provider: Provider, request: Any) -> Any:
         old = State(request.id, decode(request.olds), decode(request.old_inputs))
-        state = self._provider.update(_token(request.urn), old, decode(request.news), preview=request.preview)
+        state = provider.update(_token(request.urn), old, decode(request.news), preview=request.preview)
         return provider_pb2.UpdateResponse(properties=to_struct(state.outputs))
 
     @_answers
-    def Delete(self, request: Any) -> Any:
-        self._provider.delete(
-            _token(request.urn), State(request.id, decode(request.properties), decode(request.old_inputs))
-        )
+    def Delete(self, provider: Provider, request: Any) -> Any:
+        provider.delete(_token(request.urn), State(request.id, decode(request.properties), decode(request.old_inputs)))
         return empty_pb2.Empty()
 
     @_answers
-    def Invoke(self, request: Any) -> Any:
-        result = self._provider.invoke(request.tok, decode(request.args))
+    def Invoke(self, provider: Provider, request: Any) -> Any:
+        result = provider.invoke(request.tok, decode(request.args))
         returned: Any = {"return": to_struct(result)}  # a keyword in Python
         return provider_pb2.InvokeResponse(**returned)
 
     @_answers
-    def Cancel(self, request: Any) -> Any:
+    def Cancel(self, provider: Provider, request: Any) -> Any:
         return empty_pb2.Empty()
 
 
 @contextmanager
 def serve(cloud: Cloud, *, principal: str = DEFAULT_OWNER) -> Iterator[int]:
     """Serves the provider on a free loopback port while the block runs; yields the port."""
-    server = grpc.server(futures.ThreadPoolExecutor(max_workers=16, thread_name_prefix="mockgcp-provider"))
-    provider_pb2_grpc.add_ResourceProviderServicer_to_server(_Servicer(Provider(cloud, principal=principal)), server)
+    # As large as the engine's own limit: a resource may hold whole scripts and manifests.
+    limits = [(f"grpc.max_{way}_message_length", _MESSAGE_MAX) for way in ("receive", "send")]
+    server = grpc.server(futures.ThreadPoolExecutor(16, thread_name_prefix="mockgcp-provider"), options=limits)
+    provider_pb2_grpc.add_ResourceProviderServicer_to_server(_Servicer(cloud, principal), server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     try:

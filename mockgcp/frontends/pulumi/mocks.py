@@ -77,6 +77,7 @@ class EmulatedGcp:
     ) -> None:
         self._provider = Provider(cloud)
         self._provider.configure({"project": project, "region": region})
+        self._cloud = cloud
         self._config = {
             key: value if isinstance(value, str) else json.dumps(value)
             for key, value in {"gcp:project": project, "gcp:region": region, **(config or {})}.items()
@@ -93,7 +94,7 @@ class EmulatedGcp:
             ApiError, ProviderError: what the cloud or the provider refused; and whatever the program itself raises.
         """
         result = Result()
-        monitor = _Monitor(_Mocks(self._provider, self._stack_outputs, self._preview), result)
+        monitor = _Monitor(_Mocks(self._cloud, self._provider, self._stack_outputs, self._preview), result)
         with _isolated(self._config):
             sdk.set_mocks(
                 monitor.mocks,
@@ -130,37 +131,65 @@ async def _finish_off() -> None:
 
 
 class _Mocks(sdk.Mocks):
-    def __init__(self, provider: Provider, stack_outputs: Mapping[str, Mapping[str, Any]], preview: bool) -> None:
-        self._provider = provider
+    def __init__(
+        self, cloud: Cloud, provider: Provider, stack_outputs: Mapping[str, Mapping[str, Any]], preview: bool
+    ) -> None:
+        self._cloud = cloud
+        self._providers = {"": provider}
         self._stack_outputs = stack_outputs
         self._preview = preview
         self.error: Exception | None = None
 
     def new_resource(self, args: sdk.MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
         try:
-            if args.resource_id and not args.custom and args.typ != STACK_REFERENCE:
-                return self._read(args.typ, args.name, args.resource_id, decode(args.inputs))
-            return self._new(args.typ, args.name, decode(args.inputs), args.resource_id or "")
+            return self._answer(args)
         except Exception as error:
             self.error = self.error or error
             raise
 
-    def _new(self, token: str, name: str, inputs: dict[str, Value], existing: str) -> tuple[str, dict[Any, Any]]:
-        if token == STACK_REFERENCE:
-            return name, self._reference(str(inputs.get("name", name)))
-        if not token.startswith("gcp:"):
-            return "", {}
-        checked = self._provider.check(token, name, inputs, {})
+    def _answer(self, args: sdk.MockResourceArgs) -> tuple[str, dict[Any, Any]]:
+        inputs, existing = decode(args.inputs), args.resource_id or ""
+        if args.typ == STACK_REFERENCE:
+            return args.name, self._reference(str(inputs.get("name", args.name)))
+        if args.typ == "pulumi:providers:gcp":
+            return self._configured(args.name, inputs)
+        if args.typ.startswith("gcp:"):
+            provider = self._provider_of(args.provider)
+            if existing and not args.custom:
+                return self._read(provider, args.typ, args.name, existing, inputs)
+            return self._new(provider, args.typ, args.name, inputs, existing)
+        if args.custom:
+            raise ProviderError(f"EmulatedGcp emulates Google Cloud alone; it has no {args.typ} ({args.name!r})")
+        return "", {}  # a component
+
+    def _new(
+        self, provider: Provider, token: str, name: str, inputs: dict[str, Value], existing: str
+    ) -> tuple[str, dict[Any, Any]]:
+        checked = provider.check(token, name, inputs, {})
         if checked.failures:
             raise ProviderError(f"{token} {name!r}: {'; '.join(map(str, checked.failures))}")
         if existing:
-            return self._read(token, name, existing, checked.inputs)
-        state = self._provider.create(token, checked.inputs, preview=self._preview)
+            return self._read(provider, token, name, existing, checked.inputs)
+        state = provider.create(token, checked.inputs, preview=self._preview)
         return state.id, encode(state.outputs)
 
-    def _read(self, token: str, name: str, identifier: str, inputs: dict[str, Value]) -> tuple[str, dict[Any, Any]]:
+    def _configured(self, name: str, inputs: dict[str, Value]) -> tuple[str, dict[Any, Any]]:
+        """A provider instance of the program's own, `gcp.Provider("x", project=...)`."""
+        identifier = f"gcp-{name}"
+        self._providers[identifier] = Provider(self._cloud)
+        self._providers[identifier].configure(inputs)
+        return identifier, encode(inputs)
+
+    def _provider_of(self, reference: str | None) -> Provider:
+        """The instance a resource names by `URN::ID`, else the default one."""
+        return self._providers.get((reference or "").rpartition("::")[2], self._providers[""])
+
+    @staticmethod
+    def _read(
+        provider: Provider, token: str, name: str, identifier: str, inputs: dict[str, Value]
+    ) -> tuple[str, dict[Any, Any]]:
         """A resource that is there already: one that is imported, or that the program only looks up."""
-        found = self._provider.read(token, identifier, inputs, {})
+        found = provider.read(token, identifier, inputs, {})
         if found is None:
             raise ProviderError(f"{token} {name!r}: there is nothing with id {identifier!r}")
         return found.id, encode(found.outputs)
@@ -172,7 +201,7 @@ class _Mocks(sdk.Mocks):
 
     def call(self, args: sdk.MockCallArgs) -> tuple[dict[Any, Any], list[tuple[str, str]] | None]:
         try:
-            return encode(self._provider.invoke(args.token, decode(args.args))), []
+            return encode(self._provider_of(args.provider).invoke(args.token, decode(args.args))), []
         except Exception as error:
             self.error = self.error or error
             raise

@@ -19,7 +19,7 @@ from typing import Any
 import pulumi
 from pulumi import _types as sdk
 
-from mockgcp.frontends.pulumi.values import UNKNOWN, Secret, Value
+from mockgcp.frontends.pulumi.values import MADE_UP, UNKNOWN, Secret, Value
 
 
 @dataclass(frozen=True)
@@ -144,10 +144,10 @@ def _check(kind: Kind, value: Value, path: str) -> typing.Iterator[Failure]:
                 yield _wrong(path, "an object", value)
                 return
             for name, item in value.items():
-                if name == "__defaults":
+                if name == MADE_UP:
                     continue
                 if name not in kind.fields:
-                    yield Failure(_join(path, name), _unknown_name(kind, name))
+                    yield Failure(_join(path, name), unknown_name(kind, name))
                 else:
                     yield from _check(kind.fields[name], item, _join(path, name))
             for name in sorted(kind.required - {n for n, item in value.items() if item is not None}):
@@ -199,7 +199,7 @@ def _wrong(path: str, expected: str, value: Value) -> Failure:
     return Failure(path, f"expected {expected}, got {type(value).__name__}")
 
 
-def _unknown_name(kind: Object, name: str) -> str:
+def unknown_name(kind: Object, name: str) -> str:
     near = difflib.get_close_matches(name, kind.fields, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(sorted(kind.fields))}"
     return f"is not a property of {kind.cls.__name__.removesuffix('Args')}: {hint}"

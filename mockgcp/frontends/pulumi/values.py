@@ -54,6 +54,10 @@ class Secret:
         return "Secret(...)"
 
 
+# The official provider notes under this key which inputs it made up itself; the engine keeps it out of sight.
+MADE_UP = "__defaults"
+
+
 class UnsupportedValueError(ValueError):
     """A kind of value the emulator cannot take."""
 

@@ -133,7 +133,7 @@ def test_a_typo_in_a_nested_field_is_refused_with_its_path(desk: Desk) -> None:
         (JOB, job({"timeout": "604800s"}), "43200s"),
         (JOB, job({"nodeSelector": {"accelerator": "nvidia-h100"}}), "nvidia-l4"),
         (ACCOUNT, account(accountId="a" * 40), "has 40 characters"),
-        (BUCKET, bucket(softDeletePolicy={"retentionDurationSeconds": 60}), "604800 to 7776000"),
+        (BUCKET, bucket(softDeletePolicy={"retentionDurationSeconds": 60}), "604800s to 7776000s"),
         (BUCKET, bucket(uniformBucketLevelAccess=False), "uniform bucket-level access"),
         (BUCKET, bucket(storageClass="COLD"), "expected one of STANDARD"),
     ],

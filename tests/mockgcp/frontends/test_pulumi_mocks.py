@@ -1,6 +1,7 @@
 """Programs on the SDK's mock monitor with the emulated cloud behind it."""
 
 import os
+import re
 
 import pulumi
 import pulumi_gcp as gcp
@@ -10,7 +11,7 @@ from scenario_a import BUCKET, BUCKET_NAME, JOB, NUMBER, PROJECT, REGION
 
 from mockgcp.cloud import Cloud
 from mockgcp.errors import ApiError
-from mockgcp.frontends.pulumi.core import ProviderError
+from mockgcp.frontends.pulumi.core import Provider, ProviderError
 from mockgcp.frontends.pulumi.mocks import EmulatedGcp
 
 
@@ -173,3 +174,40 @@ def test_a_run_leaves_the_threads_event_loop_as_it_was(gcp_: EmulatedGcp) -> Non
     loop = _ensure_event_loop()
     gcp_.run(lambda: None)
     assert _ensure_event_loop() is loop
+
+
+def test_a_provider_of_the_programs_own_has_its_own_project(cloud: Cloud) -> None:
+    cloud.seed_project("other-project")
+
+    def program() -> None:
+        own = gcp.Provider("own", project="other-project")
+        gcp.storage.Bucket("here", name="here-bucket", location=REGION)
+        gcp.storage.Bucket("there", name="there-bucket", location=REGION, opts=pulumi.ResourceOptions(provider=own))
+        gcp.storage.Bucket("again", name="again-bucket", location=REGION)
+
+    made = EmulatedGcp(cloud, project=PROJECT).run(program).of_type("gcp:storage/bucket:Bucket")
+    projects = {each.name: each.outputs["project"] for each in made}
+    assert projects == {"here": PROJECT, "there": "other-project", "again": PROJECT}
+
+
+def test_other_providers_resources_are_refused_by_name(gcp_: EmulatedGcp) -> None:
+    with pytest.raises(ProviderError, match="no random:index/randomId:RandomId"):
+        gcp_.run(lambda: pulumi.CustomResource("random:index/randomId:RandomId", "r", {"byteLength": 4}))
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        ({"projct": "x"}, "did you mean 'project'"),
+        ({"impersonateServiceAccount": "x@y"}, "does not emulate the provider's setting gcp:impersonateServiceAccount"),
+    ],
+)
+def test_a_providers_settings_are_checked(cloud: Cloud, config: dict[str, str], says: str) -> None:
+    with pytest.raises(ProviderError, match=says):
+        Provider(cloud).configure({"project": PROJECT, **config})
+
+
+def test_a_service_account_without_an_id_gets_a_legal_one(gcp_: EmulatedGcp) -> None:
+    name = "an-account-with-quite-a-long-name"
+    [made] = gcp_.run(lambda: gcp.serviceaccount.Account(name)).of_type("gcp:serviceaccount/account:Account")
+    assert re.fullmatch(r"an-account-with-quite-[0-9a-f]{7}", made.outputs["accountId"])
