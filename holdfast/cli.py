@@ -49,8 +49,8 @@ def rehearse_cloud_run(
     from holdfast import engine
     from holdfast.rehearsal import cloud_run
 
-    if json_file is not None and not json_file.resolve().parent.is_dir():
-        raise OperatorError(f"--json {json_file}: its folder does not exist; make it first")
+    if json_file is not None and (json_file.is_dir() or not json_file.resolve().parent.is_dir()):
+        raise OperatorError(f"--json {json_file}: name a file in a folder that exists")
     began = time.monotonic()
 
     def say(line: str) -> None:
@@ -63,6 +63,8 @@ def rehearse_cloud_run(
     if json_file is not None:
         report.write(json_file)
     _out.print(_summary(report, time.monotonic() - began))
+    if report.error:
+        raise OperatorError(report.error)
     if not report.passed:
         failed = ", ".join(story.name for story in report.stories if not story.held)
         raise OperatorError(f"the rehearsal did not hold: {failed or 'left over'}; look with --json FILE and --keep")

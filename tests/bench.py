@@ -34,6 +34,7 @@ from holdfast.rehearsal.sealed import REPOSITORY, sealed_environment
 from mockgcp.cloud import Cloud
 from mockgcp.frontends.pulumi.grpc import serve
 from mockgcp.frontends.pulumi.mocks import EmulatedGcp
+from mockgcp.planes.processes import ProcessLedger
 
 PROJECT = "bench-project"
 BUCKETS = """
@@ -144,7 +145,9 @@ def bench_engine(rounds: int, count: int) -> None:
         (project / "__main__.py").write_text(BUCKETS.format(count=count))
         runs = {}
         for name, port in (("ours", ours), ("echo", echo)):
-            runs[name] = Pulumi(found, project, sealed.environ(found, port))
+            runs[name] = Pulumi(
+                found, project, sealed.environ(found, port), ProcessLedger(sealed.root / "processes.jsonl")
+            )
             runs[name].run("stack", "init", name)
             runs[name].run("config", "set", "--stack", name, "gcp:project", PROJECT)
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from holdfast.engine import Engine
 from holdfast.errors import OperatorError
-from holdfast.rehearsal import execution, training
-from holdfast.rehearsal.execution import Evidence, Say
-from holdfast.rehearsal.pulumi_cli import Outcome, Pulumi
+from holdfast.rehearsal import frame, job_execution, training
+from holdfast.rehearsal.frame import Frame, Say
+from holdfast.rehearsal.job_execution import Evidence
+from holdfast.rehearsal.pulumi_cli import Pulumi
 from holdfast.rehearsal.report import CloudRunReport, Story, TimeOverride, phase
-from holdfast.rehearsal.sealed import REPOSITORY, Sealed, StackFile, read_stack, sealed_environment, write_stack
+from holdfast.rehearsal.sealed import REPOSITORY, StackFile, read_stack, sealed_environment
 from infra import catalog
 from mockgcp.clock import Clock
 from mockgcp.cloud import Cloud
@@ -22,16 +25,20 @@ from mockgcp.errors import ApiError
 from mockgcp.frontends.pulumi.grpc import serve
 from mockgcp.planes.cloud_run import CloudRunPlane, LocalImage
 from mockgcp.planes.maintenance import AtSteps, seeded_steps
-from mockgcp.planes.protocol import Plane
+from mockgcp.planes.processes import ProcessLedger
+from mockgcp.services import storage
+from stacks.config import CloudRunConfig
 
 # An operation of the emulated cloud takes this long instead of its nominal seconds.
 _OPERATION_S = 0.05
 # A step lasts at least this long, so that maintenance can strike between two.
 _STEP_S = 0.1
+# How long an execution may take on a busy machine: a step, and an attempt's start-up.
+_STEP_LIMIT_S, _ATTEMPT_LIMIT_S = 2.0, 120.0
 
 
 class RehearsalError(OperatorError):
-    """The rehearsal cannot be run as asked, or something it needs failed; the message says the way out."""
+    """The rehearsal cannot be run as asked; the message says the way out."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +48,7 @@ class Options:
     Attributes:
         environment: prefix of the stacks' names (`dev` for dev-foundation and dev-cloud-run).
         seed: of the weights, the data, the emulated cloud's ids and the steps at which maintenance strikes.
-        preemptions: how often maintenance strikes.
+        preemptions: how often maintenance strikes each task.
         steps: length of the training run.
         keep: leave the rehearsal's folder.
     """
@@ -53,10 +60,6 @@ class Options:
     keep: bool = False
 
     @property
-    def foundation(self) -> str:
-        return f"{self.environment}-foundation"
-
-    @property
     def job(self) -> str:
         return f"{self.environment}-cloud-run"
 
@@ -64,9 +67,10 @@ class Options:
 def rehearse(options: Options, engine: Engine, say: Say) -> CloudRunReport:
     """Runs the whole rehearsal and returns its report; `say` takes a line for each thing that happens.
 
+    What goes wrong after the start ends up in the report's `error`, with the stories so far.
+
     Raises:
-        RehearsalError: the options or the stacks' configuration do not allow it.
-        PulumiError: a Pulumi command failed.
+        RehearsalError: the options or the stacks' files do not allow a start.
     """
     files = _configuration(options)
     try:
@@ -76,17 +80,33 @@ def rehearse(options: Options, engine: Engine, say: Say) -> CloudRunReport:
     report = CloudRunReport(
         scenario="cloud-run", seed=options.seed, engine=engine.source, engine_version=engine.version
     )
-    report.time_overrides = _overrides(options)
+    report.time_overrides = _overrides(options, files[options.job])
+    with _stage(options, files, strikes, engine, report, say) as (stage, image):
+        try:
+            frame.deploy(stage)
+            evidence = _execute(stage, options, strikes, report)
+            _verify(stage, options, image, evidence, report)
+            frame.second_up(stage)
+            frame.destroy(stage)
+        except ApiError as error:
+            report.error = f"the emulated cloud refused: {error}"
+        except OperatorError as error:
+            report.error = str(error)
+    return report
+
+
+@contextmanager
+def _stage(
+    options: Options,
+    files: dict[str, StackFile],
+    strikes: tuple[int, ...],
+    engine: Engine,
+    report: CloudRunReport,
+    say: Say,
+) -> Iterator[tuple[Frame, LocalImage]]:
+    """The sealed environment with the emulated cloud, its provider and the Cloud Run plane running in it."""
     with sealed_environment(keep=options.keep) as sealed:
-        cloud = Cloud(
-            clock=Clock.wall(),
-            seed=options.seed,
-            state_dir=sealed.state,
-            durations=dict.fromkeys(NOMINAL, _OPERATION_S),
-            universe=files[options.foundation].config.get("gcp:universeDomain", "googleapis.com"),
-        )
-        for project in sorted({_needed(files, stack, "gcp:project") for stack in files}):
-            cloud.seed_project(project)
+        cloud = _cloud(options.seed, files, sealed.state)
         image = training.image(sealed.state)
         plane = CloudRunPlane(
             cloud,
@@ -94,155 +114,91 @@ def rehearse(options: Options, engine: Engine, say: Say) -> CloudRunReport:
             images={_needed(files, options.job, "holdfast:image"): image},
             maintenance=AtSteps(strikes),
         )
+        processes = ProcessLedger(sealed.root / "processes.jsonl")
         say(f"sealed environment: {sealed.root}")
         plane.start()
         try:
             with serve(cloud) as port:
-                pulumi = Pulumi(engine, sealed.project, sealed.environ(engine, port))
-                _run(options, report, _Stage(sealed, cloud, plane, pulumi, files, image, strikes, say))
-        except ApiError as error:
-            raise RehearsalError(f"the emulated cloud refused: {error}") from error
+                pulumi = Pulumi(engine, sealed.project, sealed.environ(engine, port), processes)
+                yield Frame(sealed, cloud, (plane,), pulumi, files, report, say), image
         finally:
+            processes.kill()
             plane.stop()
-    return report
 
 
-@dataclass(frozen=True)
-class _Stage:
-    """Everything a rehearsal stands on once it is set up."""
-
-    sealed: Sealed
-    cloud: Cloud
-    plane: Plane
-    pulumi: Pulumi
-    files: Mapping[str, StackFile]
-    image: LocalImage
-    strikes: tuple[int, ...]
-    say: Say
-
-
-def _run(options: Options, report: CloudRunReport, stage: _Stage) -> None:
-    stacks, say, pulumi = (options.foundation, options.job), stage.say, stage.pulumi
-    packs = ("--policy-pack", str(stage.sealed.policies))
-    deployed: list[Outcome] = []
-    with phase(report.phases, "init"):
-        for stack in stacks:
-            write_stack(stage.sealed, stack, stage.files[stack])
-            pulumi.run("stack", "init", stack)
-            for path in stage.files[stack].secrets:
-                pulumi.run("config", "set", "--stack", stack, "--secret", "--path", path, "rehearsal")
-    for stack in stacks:
-        with phase(report.phases, "preview"):
-            deployed.append(_operate(pulumi, say, "preview", stack, *packs))
-        with phase(report.phases, "up"):
-            deployed.append(_operate(pulumi, say, "up", stack, *packs))
-    ups = [outcome for outcome in deployed if outcome.command.startswith("up ")]
-    report.resources_created = sum(outcome.changes.get("create", 0) for outcome in ups)
-    report.stories.append(_deployed_story(deployed, stage.cloud))
-    report.policy_violations = sum(len(outcome.policy_violations) for outcome in deployed)
-    report.stories.append(_policy_story(deployed))
-
-    outputs = pulumi.outputs(options.job)
-    say(f"execute {outputs['jobName']}: maintenance at steps {', '.join(map(str, stage.strikes)) or 'none'}")
-    with phase(report.phases, "execute"):
-        evidence = execution.execute(
-            stage.cloud,
-            outputs["project"],
-            outputs["region"],
-            outputs["jobName"],
-            outputs["checkpointBucket"],
-            say,
+def _cloud(seed: int, files: dict[str, StackFile], state: Path) -> Cloud:
+    foundation = next(iter(files))
+    try:
+        cloud = Cloud(
+            clock=Clock.wall(),
+            seed=seed,
+            state_dir=state,
+            durations=dict.fromkeys(NOMINAL, _OPERATION_S),
+            universe=files[foundation].config.get("gcp:universeDomain") or catalog.universe().domain,
         )
-    report.stories.append(_execution_story(report, evidence, options, stage.strikes))
-
-    say("verify: an undisturbed run of the same seed, and both final checkpoints compared bit for bit")
-    with phase(report.phases, "verify"):
-        comparison = training.compare_with_undisturbed(
-            Path(evidence.task_dir),
-            stage.files[options.job].config["holdfast:env"],
-            stage.sealed.state / "undisturbed",
-            stage.image,
-        )
-    report.bit_exact = bool(comparison.get("bit_exact"))
-    report.stories.append(Story(name="bit-exact", held=report.bit_exact, evidence=comparison))
-    say(f"verify: bit_exact {str(report.bit_exact).lower()} over {comparison.get('leaves')} arrays")
-
-    with phase(report.phases, "second up"):
-        again = [_operate(pulumi, say, "up", stack, *packs) for stack in stacks]
-    report.second_up_changes = sum(outcome.changed for outcome in again)
-    report.stories.append(
-        Story(
-            name="second-up-changes-nothing",
-            held=report.second_up_changes == 0,
-            evidence={outcome.command: dict(outcome.changes) for outcome in again},
-        )
-    )
-    with phase(report.phases, "destroy"):
-        gone = [_operate(pulumi, say, "destroy", stack) for stack in reversed(stacks)]
-        stage.plane.stop()
-    report.leftover_resources = [f"{kind} {name}" for kind, name in stage.cloud.resources()]
-    report.leftover_processes = [f"{p.pid} {' '.join(p.cmdline())}" for p in stage.plane.processes.alive()]
-    report.stories.append(
-        Story(
-            name="nothing-left-over",
-            held=not report.leftover_resources and not report.leftover_processes,
-            evidence={outcome.command: dict(outcome.changes) for outcome in gone},
-        )
-    )
+    except ValueError as error:
+        raise RehearsalError(f"stacks/Pulumi.{foundation}.yaml, gcp:universeDomain: {error}") from error
+    for project in sorted({_needed(files, stack, "gcp:project") for stack in files}):
+        cloud.seed_project(project)
+    return cloud
 
 
-def _operate(pulumi: Pulumi, say: Say, verb: str, stack: str, *args: str) -> Outcome:
-    began = time.monotonic()
-    outcome = pulumi.operate(verb, stack, *args)
-    counts = ", ".join(f"{count} {operation}" for operation, count in outcome.changes.items()) or "nothing to do"
-    judged = f"; policies: {len(outcome.policy_violations)} violations" if outcome.policy_packs else ""
-    say(f"pulumi {verb} {stack}: {counts}{judged} ({time.monotonic() - began:.1f} s)")
-    return outcome
-
-
-# -- set-up --------------------------------------------------------------------------------------------------------
+# -- configuration -------------------------------------------------------------------------------------------------
 
 
 def _configuration(options: Options) -> dict[str, StackFile]:
-    """The two stacks' configuration, the job's environment set for a rehearsal."""
-    files = {}
-    for stack in (options.foundation, options.job):
-        path = REPOSITORY / "stacks" / f"Pulumi.{stack}.yaml"
-        if not path.exists():
-            raise RehearsalError(
-                f"no stack {stack}: {path} does not exist; choose another --environment or add the file"
-            )
-        files[stack] = read_stack(path)
-    job = files[options.job].config
-    retries = job.get("holdfast:maxRetries", catalog.cloud_run().max_retries_default)
-    # Anything but a number is the stack's to refuse, in its own words.
-    if isinstance(retries, int) and options.preemptions > retries:
+    """The two stacks' configuration, with what a rehearsal sets: a short run, and nothing that keeps destroy back.
+
+    The foundation comes first, as it does in `up`.
+    """
+    job_file = _read(options.job)
+    job = job_file.config
+    job["holdfast:deletionProtection"] = False
+    mine = {key.partition(":")[2]: value for key, value in job.items() if key.startswith("holdfast:")}
+    foundation = mine.get("foundation") or f"{options.environment}-foundation"
+    files = {foundation: _read(foundation), options.job: job_file}
+    files[foundation].config["holdfast:forceDestroy"] = True
+    try:
+        config = CloudRunConfig.model_validate(mine)
+    except ValidationError:
+        return files  # the stack refuses it in its own words, with the place and the way out
+    if options.preemptions > config.max_retries:
         raise RehearsalError(
-            f"{options.preemptions} preemptions are more than the job's {retries} retries, so it would fail, as "
-            f"it would on the platform: set holdfast:maxRetries in stacks/Pulumi.{options.job}.yaml to at least "
-            f"{options.preemptions}, or ask for at most {retries} with --preemptions"
+            f"{options.preemptions} preemptions are more than the job's {config.max_retries} retries, so it would "
+            f"fail, as it would on the platform: set holdfast:maxRetries in stacks/Pulumi.{options.job}.yaml to at "
+            f"least {options.preemptions}, or ask for at most {config.max_retries} with --preemptions"
         )
-    trainer = training.settings(options.seed, options.steps, _STEP_S)
-    job["holdfast:env"] = {**job.get("holdfast:env", {}), **trainer}
+    job["holdfast:env"] = {**config.env, **training.settings(options.seed, options.steps, _STEP_S)}
     return files
 
 
-def _needed(files: Mapping[str, StackFile], stack: str, key: str) -> str:
+def _read(stack: str) -> StackFile:
+    path = REPOSITORY / "stacks" / f"Pulumi.{stack}.yaml"
+    if not path.exists():
+        raise RehearsalError(f"no stack {stack}: {path} does not exist; choose another --environment or add the file")
+    return read_stack(path)
+
+
+def _needed(files: dict[str, StackFile], stack: str, key: str) -> str:
     value = files[stack].config.get(key)
     if not value:
         raise RehearsalError(f"stacks/Pulumi.{stack}.yaml has no {key}, and nothing can be rehearsed without; set it")
     return str(value)
 
 
-def _overrides(options: Options) -> list[TimeOverride]:
-    configured = read_stack(REPOSITORY / "stacks" / f"Pulumi.{options.job}.yaml").config.get("holdfast:env", {})
+def _overrides(options: Options, job: StackFile) -> list[TimeOverride]:
+    configured, set_here = (file.config.get("holdfast:env") for file in (_read(options.job), job))
+    before, after = (env if isinstance(env, dict) else {} for env in (configured, set_here))
+    settings = [
+        TimeOverride(name=name, platform=str(before.get(name, "default")), rehearsal=str(after[name]))
+        for name in training.settings(options.seed, options.steps, _STEP_S)
+        if name != "HOLDFAST_SEED" and name in after
+    ]
     return [
         TimeOverride(
             name="maintenance", platform="about weekly", rehearsal=f"{options.preemptions} times at seeded steps"
         ),
-        TimeOverride(
-            name="HOLDFAST_STEPS", platform=str(configured.get("HOLDFAST_STEPS", "")), rehearsal=str(options.steps)
-        ),
+        *settings,
         TimeOverride(
             name="long-running operations",
             platform=f"{min(NOMINAL.values()):g} to {max(NOMINAL.values()):g} s (nominal)",
@@ -251,42 +207,58 @@ def _overrides(options: Options) -> list[TimeOverride]:
     ]
 
 
-# -- stories ---------------------------------------------------------------------------------------------------------
+# -- the scenario --------------------------------------------------------------------------------------------------
 
 
-def _deployed_story(outcomes: list[Outcome], cloud: Cloud) -> Story:
-    made = [{"method": e.method, "code": e.code, "time": e.time} for e in cloud.audit.entries() if _creates(e.method)]
-    return Story(
-        name="deployed",
-        held=all(outcome.changes for outcome in outcomes) and all(entry["code"] == 200 for entry in made),
-        evidence={"summaries": {o.command: dict(o.changes) for o in outcomes}, "requests": made},
-    )
-
-
-def _creates(method: str) -> bool:
-    return method.endswith((".create", ".insert", ".enable", ".setIamPolicy"))
-
-
-def _policy_story(outcomes: list[Outcome]) -> Story:
-    violations = [dict(event) for outcome in outcomes for event in outcome.policy_violations]
-    packs = {outcome.command: dict(outcome.policy_packs) for outcome in outcomes}
-    return Story(
-        name="policies",
-        held=not violations and all("holdfast" in " ".join(found) for found in packs.values()),
-        evidence={"packs": packs, "violations": violations},
-    )
-
-
-def _execution_story(report: CloudRunReport, evidence: Evidence, options: Options, strikes: tuple[int, ...]) -> Story:
-    """Puts the execution's figures into the report; the story holds if the run went on after every strike."""
-    found = execution.figures(evidence)
+def _execute(stage: Frame, options: Options, strikes: tuple[int, ...], report: CloudRunReport) -> Evidence:
+    outputs = stage.pulumi.outputs(options.job)
+    stage.say(f"execute {outputs['jobName']}: maintenance at steps {', '.join(map(str, strikes)) or 'none'}")
+    with phase(report.phases, "execute"):
+        evidence = job_execution.execute(
+            stage.cloud,
+            outputs["project"],
+            outputs["region"],
+            outputs["jobName"],
+            storage.folder(stage.cloud.state_dir, outputs["checkpointBucket"]),
+            options.steps * _STEP_LIMIT_S + (options.preemptions + 1) * _ATTEMPT_LIMIT_S,
+            stage.say,
+        )
+    found = job_execution.figures(evidence)
     report.attempts, report.preemptions = found.attempts, found.preemptions
     report.steps_total, report.steps_repeated = found.steps_total, found.steps_repeated
     report.goodput = found.goodput
+    report.stories.append(execution_story(evidence, options.steps, strikes))
+    return evidence
+
+
+def execution_story(evidence: Evidence, steps: int, strikes: tuple[int, ...]) -> Story:
+    """Every task was struck as often as planned, went on after each strike, and did all its steps."""
+    found, tasks = job_execution.figures(evidence), len(evidence.tasks)
     held = (
         found.succeeded
-        and found.preemptions == found.resumes == len(strikes)
-        and found.attempts == len(strikes) + 1
-        and found.steps_total == options.steps
+        and found.preemptions == found.resumes == len(strikes) * tasks
+        and found.attempts == (len(strikes) + 1) * tasks
+        and found.steps_total == steps * tasks
     )
     return Story(name="preempted-and-resumed", held=held, evidence={**asdict(evidence), "strikes": list(strikes)})
+
+
+def _verify(stage: Frame, options: Options, image: LocalImage, evidence: Evidence, report: CloudRunReport) -> None:
+    if not job_execution.figures(evidence).succeeded:
+        why = {"not_compared": "the execution did not succeed, so there is no final checkpoint to compare"}
+        report.stories.append(Story(name="bit-exact", held=False, evidence=why))
+        stage.say("verify: not compared, since the execution did not succeed")
+        return
+    stage.say("verify: an undisturbed run of the same seed, and the final checkpoints compared bit for bit")
+    with phase(report.phases, "verify"):
+        compared = training.compare_with_undisturbed(
+            [Path(folder) for folder in evidence.task_dirs],
+            stage.files[options.job].config["holdfast:env"],
+            stage.sealed.state / "undisturbed",
+            image,
+            stage.pulumi.processes,
+        )
+    report.bit_exact = bool(compared) and all(found.get("bit_exact") is True for found in compared)
+    report.stories.append(Story(name="bit-exact", held=report.bit_exact, evidence={"comparisons": compared}))
+    arrays = sum(found.get("leaves", 0) for found in compared)
+    stage.say(f"verify: bit_exact {str(report.bit_exact).lower()} over {arrays} arrays")

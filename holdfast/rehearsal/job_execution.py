@@ -2,37 +2,38 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
+from holdfast.errors import OperatorError
 from mockgcp.cloud import DEFAULT_OWNER, Cloud
 from mockgcp.operations import Operation
-from mockgcp.services import storage
+from workloads.trainer.events import read_events
 
 Say = Callable[[str], None]
 
-_TIMEOUT_S = 900.0
+_POLL_S = 0.2
 _LOG_PAGE = 1000
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What an execution left: the API's resources, the job's log, and the trainer's own event log of task 0."""
+    """What an execution left: the API's resources, the job's log without its steps, every task's own event log."""
 
     execution: Mapping[str, Any]
     tasks: Sequence[Mapping[str, Any]]
     log: Sequence[Mapping[str, Any]]
     events: Sequence[Mapping[str, Any]]
-    task_dir: str
+    task_dirs: Sequence[str]
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What follows from the evidence. `goodput`: productive seconds over the task's whole time, starts included."""
+    """What follows from the evidence, over all tasks. `goodput`: productive seconds over the tasks' whole time."""
 
     succeeded: bool
     attempts: int
@@ -43,50 +44,55 @@ class Figures:
     goodput: float
 
 
-def execute(cloud: Cloud, project: str, region: str, job: str, bucket: str, say: Say) -> Evidence:
+def execute(cloud: Cloud, project: str, region: str, job: str, bucket: Path, limit_s: float, say: Say) -> Evidence:
     """Runs the job, says what its log says, and returns the evidence when the execution is complete.
 
+    Args:
+        bucket: the folder of the checkpoint bucket's objects.
+        limit_s: wall-clock seconds after which it is given up.
+
     Raises:
-        ApiError: the job cannot be run.
+        ApiError: the job cannot be run. OperatorError: it is not complete in time.
     """
     began = time.monotonic()
     name = f"projects/{project}/locations/{region}/jobs/{job}"
     operation = cloud.call("run.projects.locations.jobs.run", {"name": name}, {}, DEFAULT_OWNER)
     assert isinstance(operation, Operation)  # what the method's discovery document promises
-    told = 0
-    while not operation.done and time.monotonic() < began + _TIMEOUT_S:
+    log = _Log(cloud, project, began, say)
+    while not operation.done:
+        if time.monotonic() > began + limit_s:
+            raise OperatorError(f"the execution of {job} is not complete after {limit_s:.0f} s; rehearse fewer --steps")
         with cloud.changed:
-            cloud.changed.wait(timeout=0.2)
-        told = _tell(_log(cloud, project), told, began, say)
-    log = _log(cloud, project)
-    _tell(log, told, began, say)
+            if not operation.done:
+                cloud.changed.wait(timeout=_POLL_S)
+        log.follow()
+    log.follow()
     execution = operation.metadata["name"]
-    parent = {"parent": execution}
-    task_dir = storage.folder(cloud.state_dir, bucket) / job / "0"
-    events = task_dir / "events.jsonl"
+    tasks = _read(cloud, "run.projects.locations.jobs.executions.tasks.list", {"parent": execution})["tasks"]
+    task_dirs = [bucket / job / str(task.get("index", 0)) for task in tasks]
     return Evidence(
         execution=_read(cloud, "run.projects.locations.jobs.executions.get", {"name": execution}),
-        tasks=_read(cloud, "run.projects.locations.jobs.executions.tasks.list", parent)["tasks"],
-        log=[entry for entry in log if _event(entry) != "step"],  # the trainer's own log has them all
-        events=[json.loads(line) for line in events.read_text().splitlines()] if events.exists() else [],
-        task_dir=str(task_dir),
+        tasks=tasks,
+        log=log.entries,
+        events=[event for folder in task_dirs for event in read_events(folder / "events.jsonl")],
+        task_dirs=[str(folder) for folder in task_dirs],
     )
 
 
 def figures(evidence: Evidence) -> Figures:
     """Adds the evidence up."""
-    events, task = evidence.events, evidence.tasks[0]
-    steps = [event["step"] for event in events if event["event"] == "step"]
-    done: Mapping[str, Any] = next((event for event in events if event["event"] == "done"), {})
-    seconds = _seconds(task)
+    events = evidence.events
+    steps = [(event["task_index"], event["step"]) for event in events if event["event"] == "step"]
+    seconds = sum(map(_seconds, evidence.tasks))
+    productive = sum(event["productive_seconds"] for event in events if event["event"] == "done")
     return Figures(
-        succeeded=task["conditions"][0]["state"] == "CONDITION_SUCCEEDED",
-        attempts=len({event["attempt"] for event in events if event["event"] == "start"}),
+        succeeded=all(task["conditions"][0]["state"] == "CONDITION_SUCCEEDED" for task in evidence.tasks),
+        attempts=len({(event["task_index"], event["attempt"]) for event in events if event["event"] == "start"}),
         preemptions=sum(e.get("jsonPayload", {}).get("reason") == "INSTANCE_PREEMPTED" for e in evidence.log),
         resumes=sum(event["event"] == "resumed" for event in events),
         steps_total=len(set(steps)),
         steps_repeated=len(steps) - len(set(steps)),
-        goodput=round(done.get("productive_seconds", 0.0) / seconds, 3) if seconds else 0.0,
+        goodput=round(productive / seconds, 3) if seconds else 0.0,
     )
 
 
@@ -97,38 +103,40 @@ def _seconds(task: Mapping[str, Any]) -> float:
     return (end - start).total_seconds()
 
 
-def _tell(log: Sequence[Mapping[str, Any]], told: int, began: float, say: Say) -> int:
-    """Says each line that is new and matters; returns how many lines are told now."""
-    for entry in log[told:]:
-        message = entry.get("jsonPayload", {}).get("message")
-        if not message or _event(entry) == "step":
-            continue
-        source = "platform" if "varlog" in entry["logName"] else "task"
-        attempt = entry["labels"]["run.googleapis.com/task_attempt"]
-        say(f"  {time.monotonic() - began:5.1f} s  attempt {attempt}  {source:<8}  {message}")
-    return len(log)
+class _Log:
+    """The job's log, but for its steps, read on from where it was left; each new line that matters is said."""
 
+    def __init__(self, cloud: Cloud, project: str, began: float, say: Say) -> None:
+        self.entries: list[dict[str, Any]] = []
+        self._cloud, self._project, self._began, self._say = cloud, project, began, say
+        self._seen: set[str] = set()
 
-def _event(entry: Mapping[str, Any]) -> str:
-    return str(entry.get("jsonPayload", {}).get("event", ""))
-
-
-def _log(cloud: Cloud, project: str) -> list[dict[str, Any]]:
-    """The whole log of the project's jobs, oldest first."""
-    entries: list[dict[str, Any]] = []
-    token = ""
-    while True:
-        body = {
-            "resourceNames": [f"projects/{project}"],
-            "filter": 'resource.type="cloud_run_job"',
+    def follow(self) -> None:
+        since = f' timestamp>="{self.entries[-1]["timestamp"]}"' if self.entries else ""
+        body: dict[str, Any] = {
+            "resourceNames": [f"projects/{self._project}"],
+            "filter": f'resource.type="cloud_run_job" jsonPayload.event!="step"{since}',
             "pageSize": _LOG_PAGE,
-            "pageToken": token,
         }
-        page = _read(cloud, "logging.entries.list", {}, body)
-        entries += page.get("entries", [])
-        token = page.get("nextPageToken", "")
-        if not token:
-            return entries
+        while True:
+            page = _read(self._cloud, "logging.entries.list", {}, body)
+            for entry in page.get("entries", []):
+                if entry["insertId"] not in self._seen:
+                    self._seen.add(entry["insertId"])
+                    self.entries.append(entry)
+                    self._tell(entry)
+            if not page.get("nextPageToken"):
+                return
+            body["pageToken"] = page["nextPageToken"]
+
+    def _tell(self, entry: Mapping[str, Any]) -> None:
+        if message := entry.get("jsonPayload", {}).get("message"):
+            source = "platform" if "varlog" in entry["logName"] else "task"
+            labels = entry["labels"]
+            index, attempt = (labels[f"run.googleapis.com/task_{name}"] for name in ("index", "attempt"))
+            self._say(
+                f"  {time.monotonic() - self._began:5.1f} s  task {index} attempt {attempt}  {source:<8}  {message}"
+            )
 
 
 def _read(cloud: Cloud, method: str, params: Mapping[str, Any], body: Any = None) -> dict[str, Any]:

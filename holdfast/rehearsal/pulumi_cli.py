@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,21 +12,21 @@ from typing import Any
 
 from holdfast.engine import Engine
 from holdfast.errors import OperatorError
-
-
-class PulumiError(OperatorError):
-    """A Pulumi command failed; the message carries what the engine said."""
+from mockgcp.planes.processes import ProcessLedger
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command did. `changes` counts resources by operation (create, same, delete, ...), the stack included."""
+    """What a command did and printed.
+
+    `changes` counts resources by operation (create, same, delete, ...), the stack included.
+    """
 
     command: str
     changes: Mapping[str, int]
     policy_violations: Sequence[Mapping[str, Any]]
     policy_packs: Mapping[str, str]
-    stdout: str
+    stdout: str = ""
 
     @property
     def changed(self) -> int:
@@ -35,13 +34,22 @@ class Outcome:
         return sum(count for operation, count in self.changes.items() if operation != "same")
 
 
+class PulumiError(OperatorError):
+    """A Pulumi command failed; the message carries what the engine said, `outcome` what it did until then."""
+
+    def __init__(self, message: str, outcome: Outcome | None = None) -> None:
+        super().__init__(message)
+        self.outcome = outcome
+
+
 @dataclass(frozen=True)
 class Pulumi:
-    """A project with the engine that runs it and the whole environment of its commands."""
+    """A project with the engine that runs it, the whole environment of its commands, and who counts its processes."""
 
     engine: Engine
     project: Path
     env: Mapping[str, str]
+    processes: ProcessLedger
 
     def run(self, *args: str) -> str:
         """Runs a command that changes no resource and returns its output.
@@ -49,21 +57,10 @@ class Pulumi:
         Raises:
             PulumiError: it failed.
         """
-        done = self._run(*args)
-        if done.returncode != 0:
-            raise PulumiError(f"`pulumi {' '.join(args)}` failed:\n{(done.stdout + done.stderr).strip()}")
-        return done.stdout
-
-    def _run(self, *args: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [str(self.engine.pulumi), *args, "--non-interactive"],
-            cwd=self.project,
-            env=dict(self.env),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        code, output, errors = self._run(*args)
+        if code != 0:
+            raise PulumiError(f"`pulumi {' '.join(args)}` failed:\n{(output + errors).strip()}")
+        return output
 
     def operate(self, verb: str, stack: str, *args: str) -> Outcome:
         """Runs preview, up, refresh or destroy on a stack and adds up the engine's events.
@@ -71,28 +68,41 @@ class Pulumi:
         Raises:
             PulumiError: the engine refused or failed.
         """
-        with tempfile.TemporaryDirectory(prefix="holdfast-events-") as folder:
-            log = Path(folder) / "events.jsonl"
-            yes = () if verb == "preview" else ("--yes", "--skip-preview")
-            done = self._run(verb, "--stack", stack, *yes, "--event-log", str(log), *args)
-            lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
-            events = [json.loads(line) for line in lines]
-        if done.returncode != 0:
-            said = _errors(events) or [(done.stdout + done.stderr).strip()]
-            raise PulumiError(f"`pulumi {verb}` of {stack} failed:\n" + "\n".join(said))
+        log = self.project / f".events-{stack}.jsonl"
+        log.unlink(missing_ok=True)
+        yes = () if verb == "preview" else ("--yes", "--skip-preview")
+        code, output, errors = self._run(verb, "--stack", stack, *yes, "--event-log", str(log), *args)
+        lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+        events = [json.loads(line) for line in lines]
         summary: dict[str, Any] = next((e["summaryEvent"] for e in events if "summaryEvent" in e), {})
-        return Outcome(
+        outcome = Outcome(
             command=f"{verb} {stack}",
             changes=summary.get("resourceChanges", {}),
             policy_violations=[e["policyEvent"] for e in events if "policyEvent" in e],
             policy_packs=summary.get("PolicyPacks") or summary.get("policyPacks") or {},
-            stdout=done.stdout,
+            stdout=output,
         )
+        if code != 0:
+            said = _errors(events) or [(output + errors).strip()]
+            raise PulumiError(f"`pulumi {verb}` of {stack} failed:\n" + "\n".join(said), outcome)
+        return outcome
 
     def outputs(self, stack: str) -> dict[str, Any]:
         """The stack's outputs."""
         found: dict[str, Any] = json.loads(self.run("stack", "output", "--stack", stack, "--json"))
         return found
+
+    def _run(self, *args: str) -> tuple[int, str, str]:
+        process = self.processes.spawn(
+            [str(self.engine.pulumi), *args, "--non-interactive"],
+            env=self.env,
+            cwd=self.project,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        output, errors = process.communicate()
+        return process.returncode, output.decode(), errors.decode()
 
 
 def _errors(events: Sequence[Mapping[str, Any]]) -> list[str]:

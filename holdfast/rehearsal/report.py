@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,7 +32,7 @@ class TimeOverride(BaseModel):
 
 
 class Report(BaseModel):
-    """The header of every rehearsal. `phases` are seconds by name, in order."""
+    """The header of every rehearsal. `phases` are seconds by name, in order; -1 changes: the second up never ran."""
 
     scenario: str
     seed: int
@@ -44,23 +43,25 @@ class Report(BaseModel):
     stories: list[Story] = []
     leftover_resources: list[str] = []
     leftover_processes: list[str] = []
+    resources_created: int = 0
+    second_up_changes: int = -1
+    policy_violations: int = 0
+    error: str = Field(default="", description="what ended the rehearsal early, empty when nothing did")
 
     @property
     def passed(self) -> bool:
-        """Whether every story held and nothing was left over."""
-        return all(story.held for story in self.stories) and not (self.leftover_resources or self.leftover_processes)
+        """Whether it came to its end, every story held and nothing was left over."""
+        left_over = self.leftover_resources or self.leftover_processes
+        return not self.error and bool(self.stories) and all(s.held for s in self.stories) and not left_over
 
     def write(self, path: Path) -> None:
         """Writes the report as JSON."""
-        path.write_text(json.dumps(self.model_dump(), indent=2) + "\n", encoding="utf-8")
+        path.write_text(self.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
 
 class CloudRunReport(Report):
     """Scenario A's figures. `goodput` is the share of the execution's time that went into steps that count."""
 
-    resources_created: int = 0
-    second_up_changes: int = -1
-    policy_violations: int = 0
     attempts: int = 0
     preemptions: int = 0
     steps_total: int = 0

@@ -82,7 +82,7 @@ def read_stack(path: Path) -> StackFile:
     """
     document: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     secrets: list[str] = []
-    config = {key: _plain(value, key, secrets) for key, value in document.get("config", {}).items()}
+    config = {key: _plain(value, key, secrets) for key, value in (document.get("config") or {}).items()}
     return StackFile(config, secrets)
 
 
@@ -128,7 +128,9 @@ def sealed_environment(*, keep: bool = False) -> Iterator[Sealed]:
     try:
         yield Sealed(root)
     finally:
-        if not keep:
+        if keep:
+            (root / _OWNER).unlink()  # or the next rehearsal would take it for a dead one's
+        else:
             shutil.rmtree(root, ignore_errors=True)
 
 
@@ -139,7 +141,7 @@ def _reap(home: Path) -> None:
         try:
             pid, created = owner.read_text(encoding="utf-8").split()
         except (FileNotFoundError, ValueError):
-            continue  # being made right now, or kept by a user who removed the mark
+            continue  # being made right now, or kept
         if not lives(int(pid), float(created)):
             for ledger in root.rglob("processes.jsonl"):
                 ProcessLedger(ledger).kill()

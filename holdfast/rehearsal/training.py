@@ -6,12 +6,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from holdfast.errors import OperatorError
 from mockgcp.planes.cloud_run import LocalImage
+from mockgcp.planes.processes import ProcessLedger
 
 # Compiles several times faster on a CPU. Both runs use the same: other flags give other bits.
 _XLA_FLAGS = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
@@ -42,27 +43,35 @@ def settings(seed: int, steps: int, step_s: float) -> dict[str, str]:
     }
 
 
-def compare_with_undisturbed(task_dir: Path, env: Mapping[str, Any], folder: Path, image: LocalImage) -> dict[str, Any]:
-    """Trains once more with the same settings, undisturbed, below `folder`, and compares both final checkpoints.
+def compare_with_undisturbed(
+    task_dirs: Sequence[Path], env: Mapping[str, Any], folder: Path, image: LocalImage, processes: ProcessLedger
+) -> list[dict[str, Any]]:
+    """Trains once more with the same settings, undisturbed, below `folder`, and compares each task's final checkpoint.
 
-    Returns what `workloads.trainer.compare` says: bit_exact, leaves, differing, step_a, step_b; or error.
+    Every task of a job has the same seed, so one undisturbed run stands for all. Returns what
+    `workloads.trainer.compare` says of each: bit_exact, leaves, differing, step_a, step_b; or error.
 
     Raises:
         OperatorError: the undisturbed run failed.
     """
-    plain = {key: str(value) for key, value in env.items() if key != _PACE}
-    done = _python(image, folder, "workloads.trainer", env={**plain, "CHECKPOINT_DIR": str(folder)})
-    if done.returncode != 0:
-        raise OperatorError(f"the undisturbed run failed with exit code {done.returncode}:\n{done.stderr.strip()}")
-    compared = _python(image, folder, "workloads.trainer.compare", str(task_dir), str(folder / "local" / "0"))
-    found: dict[str, Any] = json.loads(compared.stdout.splitlines()[-1])
-    return found
-
-
-def _python(
-    image: LocalImage, folder: Path, module: str, *args: str, env: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
     folder.mkdir(parents=True, exist_ok=True)
-    whole = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder), **image.env, **(env or {})}
-    command = [sys.executable, "-m", module, *args]
-    return subprocess.run(command, env=whole, cwd=folder, capture_output=True, text=True, check=False)
+
+    def python(module: str, *args: str, **variables: str) -> tuple[int, str, str]:
+        process = processes.spawn(
+            [sys.executable, "-m", module, *args],
+            env={"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder), **image.env, **variables},
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        output, errors = process.communicate()
+        return process.returncode, output.decode(), errors.decode()
+
+    plain = {key: str(value) for key, value in env.items() if key != _PACE}
+    code, _, errors = python("workloads.trainer", **plain, CHECKPOINT_DIR=str(folder))
+    if code != 0:
+        raise OperatorError(f"the undisturbed run failed with exit code {code}:\n{errors.strip()}")
+    undisturbed = str(folder / "local" / "0")
+    said = [python("workloads.trainer.compare", str(task_dir), undisturbed)[1] for task_dir in task_dirs]
+    return [json.loads(output.splitlines()[-1]) for output in said]

@@ -64,3 +64,28 @@ def test_import_replace_and_generated_names(fresh: Rig) -> None:
     pulumi.operate("destroy", "dev")
     assert cloud.table("storage.bucket") == {}
     assert json.loads(pulumi.run("stack", "export", "--stack", "dev"))["deployment"].get("resources", []) == []
+
+
+TWO_PROJECTS = """
+import pulumi
+import pulumi_gcp as gcp
+
+own = gcp.Provider("own", project="other-project")
+gcp.storage.Bucket("here", location="us-central1", name="here-bucket")
+gcp.storage.Bucket("there", location="us-central1", name="there-bucket", opts=pulumi.ResourceOptions(provider=own))
+gcp.storage.Bucket("again", location="us-central1", name="again-bucket")
+"""
+
+
+def test_a_provider_of_the_programs_own_has_its_own_project(fresh: Rig) -> None:
+    cloud = fresh.cloud
+    other = cloud.seed_project("other-project")
+    for project in cloud.projects:
+        project.services.add("storage.googleapis.com")
+    pulumi = fresh.program("two", TWO_PROJECTS)
+    pulumi.operate("up", "dev")
+    owners = {name: bucket["projectNumber"] for name, bucket in cloud.table("storage.bucket").items()}
+    mine = str(cloud.projects[0].number)
+    assert owners == {"here-bucket": mine, "there-bucket": str(other.number), "again-bucket": mine}
+    pulumi.operate("destroy", "dev")
+    assert cloud.resources() == []

@@ -207,7 +207,7 @@ def judge_execution(report: dict[str, Any], preemptions: int) -> None:
     assert report["goodput"] == pytest.approx(done["productive_seconds"] / (ended - began).total_seconds(), abs=0.001)
     assert 0 < report["goodput"] < 1
 
-    compared = story(report, "bit-exact")
+    [compared] = story(report, "bit-exact")["comparisons"]
     assert (compared["differing"], compared["step_a"], compared["step_b"]) == ([], STEPS, STEPS)
     assert compared["leaves"] > 0
     assert report["bit_exact"] is True

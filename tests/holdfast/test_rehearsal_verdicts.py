@@ -1,0 +1,130 @@
+"""A rehearsal's verdicts follow from the evidence: tampered evidence must turn them."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from holdfast.rehearsal.cloud_run import execution_story
+from holdfast.rehearsal.frame import deployed_story, policy_story
+from holdfast.rehearsal.job_execution import Evidence, figures
+from holdfast.rehearsal.pulumi_cli import Outcome
+from holdfast.rehearsal.report import CloudRunReport, Story
+from mockgcp.audit import AuditEntry
+
+STEPS, STRIKES = 3, (1,)
+PREEMPTED = {"jsonPayload": {"reason": "INSTANCE_PREEMPTED", "message": "preempted"}}
+
+
+def event(name: str, attempt: int, **fields: Any) -> dict[str, Any]:
+    return {"event": name, "attempt": attempt, "task_index": 0, **fields}
+
+
+def evidence(**changes: Any) -> Evidence:
+    """A job of three steps that lost its instance after the first and did the second twice."""
+    good = Evidence(
+        execution={},
+        tasks=[
+            {
+                "conditions": [{"state": "CONDITION_SUCCEEDED"}],
+                "startTime": "2026-01-01T00:00:00.000000Z",
+                "completionTime": "2026-01-01T00:00:10.000000Z",
+            }
+        ],
+        log=[PREEMPTED],
+        events=[
+            event("start", 0),
+            event("step", 0, step=1),
+            event("step", 0, step=2),
+            event("start", 1),
+            event("resumed", 1, from_step=1),
+            event("step", 1, step=2),
+            event("step", 1, step=3),
+            event("done", 1, productive_seconds=4.0),
+        ],
+        task_dirs=["/there"],
+    )
+    return dataclasses.replace(good, **changes)
+
+
+def without(name: str) -> list[Mapping[str, Any]]:
+    return [each for each in evidence().events if each["event"] != name]
+
+
+def test_figures_add_the_evidence_up() -> None:
+    found = figures(evidence())
+    assert (found.attempts, found.preemptions, found.resumes) == (2, 1, 1)
+    assert (found.steps_total, found.steps_repeated, found.goodput) == (3, 1, 0.4)
+
+
+def test_an_execution_that_went_on_holds() -> None:
+    assert execution_story(evidence(), STEPS, STRIKES).held
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"log": []},
+        {"log": [PREEMPTED, PREEMPTED]},
+        {"events": without("resumed")},
+        {"events": evidence().events[:-2]},
+        {"events": [each for each in evidence().events if each != event("start", 0)]},
+        {"tasks": [{"conditions": [{"state": "CONDITION_FAILED"}]}]},
+    ],
+    ids=["no preemption", "two of them", "no resume", "a step missing", "an attempt missing", "failed"],
+)
+def test_an_execution_with_other_evidence_does_not_hold(changes: dict[str, Any]) -> None:
+    assert not execution_story(evidence(**changes), STEPS, STRIKES).held
+
+
+def outcome(command: str, **changes: Any) -> Outcome:
+    good = Outcome(command, {"create": 3}, [], {"holdfast|local|policies": "0.0.1"})
+    return dataclasses.replace(good, **changes)
+
+
+def entry(method: str, code: int, **params: str) -> AuditEntry:
+    return AuditEntry("2026-01-01T00:00:00Z", method, "user:me", params, None, code)
+
+
+def test_a_deployment_is_judged_by_the_last_answer_to_each_request() -> None:
+    ups = [outcome("up a"), outcome("up b")]
+    conflict = entry("storage.buckets.setIamPolicy", 409, bucket="b")
+    retried = entry("storage.buckets.setIamPolicy", 200, bucket="b")
+    assert deployed_story(ups, 2, [conflict, retried]).held
+    assert not deployed_story(ups, 2, [retried, conflict]).held
+    assert not deployed_story(ups, 2, [entry("storage.buckets.setIamPolicy", 409, bucket="c"), retried]).held
+
+
+@pytest.mark.parametrize("ups", [[], [outcome("up a")], [outcome("up a"), outcome("up b", changes={})]])
+def test_a_deployment_needs_every_stack(ups: list[Outcome]) -> None:
+    assert not deployed_story(ups, 2, [entry("storage.buckets.insert", 200, project="p")]).held
+
+
+def test_policies_hold_only_when_our_pack_judged_everything_and_found_nothing() -> None:
+    assert policy_story([outcome("preview a"), outcome("up a")]).held
+    assert not policy_story([]).held
+    assert not policy_story([outcome("up a", policy_packs={})]).held
+    assert not policy_story([outcome("up a", policy_packs={"somebody-elses": "1"})]).held
+    assert not policy_story([outcome("up a", policy_violations=[{"policyName": "public-bucket"}])]).held
+
+
+def _report(**changes: Any) -> CloudRunReport:
+    story = Story(name="one", held=True, evidence={})
+    good: dict[str, Any] = {"scenario": "s", "seed": 0, "engine": "path", "engine_version": "3", "stories": [story]}
+    return CloudRunReport(**{**good, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "passed"),
+    [
+        ({}, True),
+        ({"stories": []}, False),
+        ({"stories": [Story(name="one", held=False, evidence={})]}, False),
+        ({"error": "it broke"}, False),
+        ({"leftover_resources": ["storage.bucket b"]}, False),
+        ({"leftover_processes": ["1"]}, False),
+    ],
+)
+def test_a_report_passes_only_whole(changes: dict[str, Any], passed: bool) -> None:
+    assert _report(**changes).passed is passed
