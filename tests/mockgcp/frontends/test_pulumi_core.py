@@ -514,7 +514,8 @@ def test_a_protected_job_is_not_deleted(desk: Desk, cloud: Cloud, made_job: Stat
 
 def test_a_full_bucket_is_deleted_only_by_force(desk: Desk, cloud: Cloud, made: State) -> None:
     (folder(cloud.state_dir, BUCKET_NAME) / "run").mkdir()
-    (folder(cloud.state_dir, BUCKET_NAME) / "run" / "object").write_text("x")
+    for number in range(1001):  # one more than a page of the listing has
+        (folder(cloud.state_dir, BUCKET_NAME) / "run" / f"object-{number}").touch()
     with pytest.raises(ApiError, match=f"bucket {BUCKET_NAME} containing objects without `forceDestroy`"):
         desk.provider.delete(BUCKET, made)
     assert desk.refresh(BUCKET, made) is not None
