@@ -57,6 +57,7 @@ def _environ(*, ours: bool) -> dict[str, str]:
         environ["GOPATH"] = str(_caches() / "path")
         environ["GOMODCACHE"] = str(_caches() / "modules")
         environ["GOCACHE"] = str(_caches() / "build")
+        environ["XDG_CONFIG_HOME"] = str(_caches() / "config")  # where Go counts its own use
         environ["GOFLAGS"] += " -modcacherw"  # or the cache's folders are read-only and `rm -r` fails on them
     return environ
 

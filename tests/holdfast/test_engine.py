@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -111,3 +112,11 @@ def test_a_go_that_we_brought_keeps_its_caches_with_us(tmp_path: Path) -> None:
     assert found.caches == tmp_path / "cache" / "go"
     for name in ("GOPATH", "GOCACHE", "GOMODCACHE"):
         assert found.environ[name].startswith(str(found.caches))
+
+
+def test_a_go_of_ours_writes_into_our_cache_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path))
+    places = golang._environ(ours=True)
+    for name in ("GOPATH", "GOMODCACHE", "GOCACHE", "XDG_CONFIG_HOME"):
+        assert Path(places[name]).is_relative_to(tmp_path)
+    assert golang._environ(ours=False).get("GOCACHE") == os.environ.get("GOCACHE")
