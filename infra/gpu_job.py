@@ -133,14 +133,11 @@ def gpu_job_problems(settings: GpuJobSettings, universe: Universe) -> list[Probl
         universe=universe,
     )
     problems += [Problem(_SETTING.get(each.field, each.field), each.message) for each in refused]
-    unsafe = catalog.preemption_problem(max_retries=settings.max_retries)
-    if unsafe is not None:
-        problems.append(unsafe)
-    most = catalog.cloud_run().max_task_count
-    if not 1 <= settings.task_count <= most:
-        source = catalog.fact("cloud_run", "max_task_count").source
-        message = f"{settings.task_count} tasks; an execution has 1 to {most} ({source}). Set a number in that range"
-        problems.append(Problem("task_count", message))
+    more = (
+        catalog.preemption_problem(max_retries=settings.max_retries),
+        catalog.task_count_problem(settings.task_count),
+    )
+    problems += [each for each in more if each is not None]
     for setting, chosen in (("env", settings.env), ("secret_env", settings.secret_env)):
         reserved = [each for each in map(catalog.env_name_problem, chosen) if each is not None]
         problems += [Problem(setting, each.message) for each in reserved]

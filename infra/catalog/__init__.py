@@ -32,6 +32,7 @@ from infra.catalog.rules import (
     preemption_problem,
     service_account_id_problem,
     soft_delete_problem,
+    task_count_problem,
 )
 from infra.catalog.units import DurationError, parse_cpu, parse_duration_s, parse_memory_gib
 
@@ -64,5 +65,6 @@ __all__ = [
     "services",
     "soft_delete_problem",
     "storage",
+    "task_count_problem",
     "universe",
 ]

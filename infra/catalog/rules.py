@@ -94,6 +94,15 @@ def job_name_problem(job_name: str) -> Problem | None:
     return None
 
 
+def task_count_problem(task_count: int) -> Problem | None:
+    """What Cloud Run refuses of the number of tasks that an execution has."""
+    most = cloud_run().max_task_count
+    if 1 <= task_count <= most:
+        return None
+    message = f"{task_count} tasks; a job has 1 to {most} ({_source('max_task_count')}). Set a number in that range"
+    return Problem("task_count", message)
+
+
 def env_name_problem(env_name: str) -> Problem | None:
     """What Cloud Run refuses of an environment variable's name in a job."""
     limits = cloud_run()

@@ -77,12 +77,8 @@ def check_template(call: Call, execution: Mapping[str, Any]) -> None:
     """
     if not call.cloud.universe.cloud_run:
         raise ApiError("UNIMPLEMENTED", f"the universe {call.cloud.universe.domain} has no Cloud Run")
-    most = catalog.cloud_run().max_task_count
-    if not 1 <= execution.get("taskCount", 1) <= most:
-        raise invalid(
-            f"Violation in Job.template.taskCount: {execution['taskCount']} tasks; a job has 1 to {most}.",
-            ("template.taskCount", "out of range"),
-        )
+    if problem := catalog.task_count_problem(execution.get("taskCount", 1)):
+        raise invalid(f"Violation in Job.template.taskCount: {problem.message}", ("template.taskCount", "out of range"))
     if execution.get("parallelism", 0) < 0:
         raise invalid("Violation in Job.template.parallelism: must not be negative.", ("template.parallelism", "value"))
     task = execution.get("template", {})
