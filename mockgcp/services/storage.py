@@ -297,25 +297,23 @@ def _object_path(call: Call) -> Path:
     reads=("prefix", "delimiter", *PARAMS),
 )
 def list_objects(call: Call) -> Mapping[str, Any]:
-    shown = [_object(call, path) for path in _files(folder(call.cloud.state_dir, call.params["bucket"]))]
+    root = folder(call.cloud.state_dir, call.params["bucket"])
     prefix, delimiter = call.params.get("prefix", ""), call.params.get("delimiter", "")
-    items, prefixes = [], set()
-    for item in shown:
-        name = item["name"]
+    found: dict[str, Path | None] = {}  # by name; a prefix has no file
+    for path in _files(root):
+        name = path.relative_to(root).as_posix()
         if not name.startswith(prefix):
             continue
-        rest = name[len(prefix) :]
-        if delimiter and delimiter in rest:
-            prefixes.add(prefix + rest[: rest.index(delimiter) + 1])
+        before, cut, _ = name[len(prefix) :].partition(delimiter) if delimiter else (name, "", "")
+        if cut:
+            found[prefix + before + cut] = None
         else:
-            items.append(item)
-    # A page's entries are objects and prefixes, by name.
-    entries: list[tuple[str, Any]] = sorted([(item["name"], item) for item in items] + [(p, None) for p in prefixes])
-    part, more = page(call, entries, default=_PAGE, most=_PAGE)
+            found[name] = path
+    part, more = page(call, sorted(found.items(), key=lambda entry: entry[0]), default=_PAGE, most=_PAGE)
     return {
         "kind": "storage#objects",
-        "items": [item for _, item in part if item is not None],
-        "prefixes": [name for name, item in part if item is None],
+        "items": [_object(call, path) for _, path in part if path is not None],
+        "prefixes": [name for name, path in part if path is None],
         **more,
     }
 

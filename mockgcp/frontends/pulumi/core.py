@@ -159,10 +159,10 @@ class Provider:
             else:
                 inputs[kind.auto_name.field] = generated
                 inputs[MADE_UP] = [kind.auto_name.field]
-        project = reveal(inputs.get("project"))
-        if kind.in_project and isinstance(project, (str, int)):
+        named = reveal(inputs.get("project"))
+        if kind.in_project and isinstance(named, (str, int)):
             try:
-                self.require_seeded(str(project), "project")
+                self.require_seeded(str(named), "project")
             except ProviderError as error:
                 failures.append(Failure("", str(error)))
         if not failures:
