@@ -12,11 +12,12 @@ from pydantic import ValidationError
 from holdfast.engine import Engine
 from holdfast.errors import OperatorError
 from holdfast.rehearsal import frame, job_execution, training
-from holdfast.rehearsal.frame import Frame, Say
+from holdfast.rehearsal.frame import Frame
 from holdfast.rehearsal.job_execution import Evidence
 from holdfast.rehearsal.pulumi_cli import Pulumi
 from holdfast.rehearsal.report import CloudRunReport, Story, TimeOverride, phase
 from holdfast.rehearsal.sealed import REPOSITORY, StackFile, read_stack, sealed_environment
+from holdfast.toolcache import Progress
 from infra import catalog
 from mockgcp.clock import Clock
 from mockgcp.cloud import Cloud
@@ -64,7 +65,7 @@ class Options:
         return f"{self.environment}-cloud-run"
 
 
-def rehearse(options: Options, engine: Engine, say: Say) -> CloudRunReport:
+def rehearse(options: Options, engine: Engine, say: Progress) -> CloudRunReport:
     """Runs the whole rehearsal and returns its report; `say` takes a line for each thing that happens.
 
     What goes wrong after the start ends up in the report's `error`, with the stories so far.
@@ -102,7 +103,7 @@ def _stage(
     strikes: tuple[int, ...],
     engine: Engine,
     report: CloudRunReport,
-    say: Say,
+    say: Progress,
 ) -> Iterator[tuple[Frame, LocalImage]]:
     """The sealed environment with the emulated cloud, its provider and the Cloud Run plane running in it."""
     with sealed_environment(keep=options.keep) as sealed:

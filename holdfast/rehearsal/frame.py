@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from holdfast.rehearsal.pulumi_cli import Outcome, Pulumi, PulumiError
 from holdfast.rehearsal.report import Report, Story, phase
 from holdfast.rehearsal.sealed import Sealed, StackFile, write_stack
+from holdfast.toolcache import Progress
 from mockgcp.audit import AuditEntry
 from mockgcp.cloud import Cloud
 from mockgcp.planes.processes import ProcessLedger
 from mockgcp.planes.protocol import Plane
-
-Say = Callable[[str], None]
 
 # How long the last processes may take to see that their parent is gone.
 _SETTLE_S = 3.0
@@ -35,7 +34,7 @@ class Frame:
     pulumi: Pulumi
     files: Mapping[str, StackFile]
     report: Report
-    say: Say
+    say: Progress
 
     @property
     def ledgers(self) -> list[ProcessLedger]:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from holdfast.errors import OperatorError
+from holdfast.toolcache import Progress
 from mockgcp.cloud import DEFAULT_OWNER, Cloud
 from mockgcp.operations import Operation
 from workloads.trainer.events import read_events
-
-Say = Callable[[str], None]
 
 _POLL_S = 0.2
 _LOG_PAGE = 1000
@@ -44,7 +43,7 @@ class Figures:
     goodput: float
 
 
-def execute(cloud: Cloud, project: str, region: str, job: str, bucket: Path, limit_s: float, say: Say) -> Evidence:
+def execute(cloud: Cloud, project: str, region: str, job: str, bucket: Path, limit_s: float, say: Progress) -> Evidence:
     """Runs the job, says what its log says, and returns the evidence when the execution is complete.
 
     Args:
@@ -106,7 +105,7 @@ def _seconds(task: Mapping[str, Any]) -> float:
 class _Log:
     """The job's log, but for its steps, read on from where it was left; each new line that matters is said."""
 
-    def __init__(self, cloud: Cloud, project: str, began: float, say: Say) -> None:
+    def __init__(self, cloud: Cloud, project: str, began: float, say: Progress) -> None:
         self.entries: list[dict[str, Any]] = []
         self._cloud, self._project, self._began, self._say = cloud, project, began, say
         self._seen: set[str] = set()

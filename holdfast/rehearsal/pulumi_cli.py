@@ -57,10 +57,10 @@ class Pulumi:
         Raises:
             PulumiError: it failed.
         """
-        code, output, errors = self._run(*args)
-        if code != 0:
-            raise PulumiError(f"`pulumi {' '.join(args)}` failed:\n{(output + errors).strip()}")
-        return output
+        done = self._run(*args)
+        if done.returncode != 0:
+            raise PulumiError(f"`pulumi {' '.join(args)}` failed:\n{(done.stdout + done.stderr).strip()}")
+        return done.stdout
 
     def operate(self, verb: str, stack: str, *args: str) -> Outcome:
         """Runs preview, up, refresh or destroy on a stack and adds up the engine's events.
@@ -71,7 +71,7 @@ class Pulumi:
         log = self.project / f".events-{stack}.jsonl"
         log.unlink(missing_ok=True)
         yes = () if verb == "preview" else ("--yes", "--skip-preview")
-        code, output, errors = self._run(verb, "--stack", stack, *yes, "--event-log", str(log), *args)
+        done = self._run(verb, "--stack", stack, *yes, "--event-log", str(log), *args)
         lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
         events = [json.loads(line) for line in lines]
         summary: dict[str, Any] = next((e["summaryEvent"] for e in events if "summaryEvent" in e), {})
@@ -80,10 +80,10 @@ class Pulumi:
             changes=summary.get("resourceChanges", {}),
             policy_violations=[e["policyEvent"] for e in events if "policyEvent" in e],
             policy_packs=summary.get("PolicyPacks") or summary.get("policyPacks") or {},
-            stdout=output,
+            stdout=done.stdout,
         )
-        if code != 0:
-            said = _errors(events) or [(output + errors).strip()]
+        if done.returncode != 0:
+            said = _errors(events) or [(done.stdout + done.stderr).strip()]
             raise PulumiError(f"`pulumi {verb}` of {stack} failed:\n" + "\n".join(said), outcome)
         return outcome
 
@@ -92,17 +92,9 @@ class Pulumi:
         found: dict[str, Any] = json.loads(self.run("stack", "output", "--stack", stack, "--json"))
         return found
 
-    def _run(self, *args: str) -> tuple[int, str, str]:
-        process = self.processes.spawn(
-            [str(self.engine.pulumi), *args, "--non-interactive"],
-            env=self.env,
-            cwd=self.project,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        output, errors = process.communicate()
-        return process.returncode, output.decode(), errors.decode()
+    def _run(self, *args: str) -> subprocess.CompletedProcess[str]:
+        command = [str(self.engine.pulumi), *args, "--non-interactive"]
+        return self.processes.run(command, env=self.env, cwd=self.project)
 
 
 def _errors(events: Sequence[Mapping[str, Any]]) -> list[str]:

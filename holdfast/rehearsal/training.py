@@ -56,22 +56,14 @@ def compare_with_undisturbed(
     """
     folder.mkdir(parents=True, exist_ok=True)
 
-    def python(module: str, *args: str, **variables: str) -> tuple[int, str, str]:
-        process = processes.spawn(
-            [sys.executable, "-m", module, *args],
-            env={"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder), **image.env, **variables},
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        output, errors = process.communicate()
-        return process.returncode, output.decode(), errors.decode()
+    def python(module: str, *args: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder), **image.env, **variables}
+        return processes.run([sys.executable, "-m", module, *args], env=env, cwd=folder)
 
     plain = {key: str(value) for key, value in env.items() if key != _PACE}
-    code, _, errors = python("workloads.trainer", **plain, CHECKPOINT_DIR=str(folder))
-    if code != 0:
-        raise OperatorError(f"the undisturbed run failed with exit code {code}:\n{errors.strip()}")
+    done = python("workloads.trainer", **plain, CHECKPOINT_DIR=str(folder))
+    if done.returncode != 0:
+        raise OperatorError(f"the undisturbed run failed with exit code {done.returncode}:\n{done.stderr.strip()}")
     undisturbed = str(folder / "local" / "0")
-    said = [python("workloads.trainer.compare", str(task_dir), undisturbed)[1] for task_dir in task_dirs]
+    said = [python("workloads.trainer.compare", str(task_dir), undisturbed).stdout for task_dir in task_dirs]
     return [json.loads(output.splitlines()[-1]) for output in said]

@@ -60,6 +60,18 @@ class ProcessLedger:
                     file.write(line + "\n")
         return process
 
+    def run(self, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> subprocess.CompletedProcess[str]:
+        """Runs a process to its end, without input; its output and errors are kept as text.
+
+        Raises:
+            OSError, ValueError: as `spawn`.
+        """
+        process = self.spawn(
+            argv, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        output, errors = process.communicate()
+        return subprocess.CompletedProcess(list(argv), process.returncode, output.decode(), errors.decode())
+
     def alive(self) -> list[psutil.Process]:
         """The recorded processes that still run, members of their sessions, and descendants that left those."""
         recorded = self._recorded()
