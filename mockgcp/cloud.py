@@ -14,7 +14,7 @@ from typing import Any
 
 from mockgcp import schemas
 from mockgcp.audit import AuditEntry
-from mockgcp.errors import ApiError, permission_denied
+from mockgcp.errors import ApiError, invalid, permission_denied
 from mockgcp.operations import Operation
 from mockgcp.schemas import validate
 from mockgcp.service import Call, Handler, Service, by_api
@@ -40,8 +40,9 @@ class Cloud(State):
         params: Mapping[str, Any] | None = None,
         body: Any = None,
         principal: str | None = None,
+        media: bytes | None = None,
     ) -> dict[str, Any] | Operation:
-        """Makes one API call and returns its answer, or the operation it started.
+        """Makes one API call and returns its answer, or the operation it started. `media`: the bytes of an upload.
 
         Raises:
             ApiError: whatever the API refuses, in its own words.
@@ -50,7 +51,7 @@ class Cloud(State):
         with self.changed:
             self.clock.run_due()
             try:
-                result = self._dispatch(method_id, params, body, principal)
+                result = self._dispatch(method_id, params, body, principal, media)
             except ApiError as error:
                 self._log(method_id, params, body, principal, error.http_status, error.message)
                 raise
@@ -66,13 +67,14 @@ class Cloud(State):
         params: Mapping[str, Any] | None = None,
         body: Any = None,
         principal: str | None = None,
+        media: bytes | None = None,
     ) -> dict[str, Any]:
         """Makes a call and waits for the operation it may start.
 
         Raises:
             ApiError: the call's, or the operation's.
         """
-        result = self.call(method_id, params, body, principal)
+        result = self.call(method_id, params, body, principal, media)
         return self.wait(result) if isinstance(result, Operation) else result
 
     def validate(self, method_id: str, params: Mapping[str, Any], body: Any, principal: str) -> None:
@@ -131,12 +133,12 @@ class Cloud(State):
         return handler is not None and handler.wakes
 
     def _dispatch(
-        self, method_id: str, params: Mapping[str, Any], body: Any, principal: str | None
+        self, method_id: str, params: Mapping[str, Any], body: Any, principal: str | None, media: bytes | None
     ) -> dict[str, Any] | Operation:
         fault = None if principal == PLATFORM else self.faults.strike(method_id, params)
         if fault is not None and fault.effect == "before":
             raise fault.error
-        call, handler = self._prepare(method_id, params, body, principal)
+        call, handler = self._prepare(method_id, params, body, principal, media)
         self._authorise(call, handler)
         if handler.rules is not None:
             handler.rules(call)
@@ -148,7 +150,12 @@ class Cloud(State):
         return result if isinstance(result, Operation) else self._checked(call, result)
 
     def _prepare(
-        self, method_id: str, params: Mapping[str, Any], body: Any, principal: str | None
+        self,
+        method_id: str,
+        params: Mapping[str, Any],
+        body: Any,
+        principal: str | None,
+        media: bytes | None = None,
     ) -> tuple[Call, Handler]:
         method = schemas.method(method_id)
         if method is None:
@@ -158,7 +165,9 @@ class Cloud(State):
             raise ApiError("UNIMPLEMENTED", f"mockgcp does not emulate {method_id} yet; it never guesses an answer")
         if not principal:
             raise ApiError("UNAUTHENTICATED", "Request is missing required authentication credential.")
-        call = Call(self, method, validate.params(method, params), validate.body(method, body), principal)
+        if media is not None and not method.media:
+            raise invalid(f"{method_id} takes no upload, but one was sent")
+        call = Call(self, method, validate.params(method, params), validate.body(method, body), principal, media)
         for name in _unread(call, handler):
             raise ApiError("UNIMPLEMENTED", f"mockgcp does not emulate {name} of {method_id}; it ignores nothing")
         return call, handler

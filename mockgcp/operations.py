@@ -10,9 +10,19 @@ from mockgcp.clock import Clock
 from mockgcp.errors import ApiError
 
 
+def longrunning(operation: Operation) -> dict[str, Any]:
+    """As a google.longrunning.Operation, which most APIs answer."""
+    result: dict[str, Any] = {"name": operation.name, "metadata": operation.metadata, "done": operation.done}
+    if operation.error is not None:
+        result["error"] = operation.error.to_status()
+    elif operation.done:
+        result["response"] = dict(operation.response or {})
+    return result
+
+
 @dataclass
 class Operation:
-    """A google.longrunning.Operation. `metadata` is what the service says of its progress."""
+    """A long-running operation. `metadata` is what the service says of its progress, `form` how its API shows it."""
 
     name: str
     metadata: dict[str, Any] = field(default_factory=dict)
@@ -21,14 +31,10 @@ class Operation:
     error: ApiError | None = None
     # Normalises the response; what it raises is the emulator's defect, not the caller's.
     check: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = field(default=None, repr=False, compare=False)
+    form: Callable[[Operation], dict[str, Any]] = field(default=longrunning, repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
-        result: dict[str, Any] = {"name": self.name, "metadata": self.metadata, "done": self.done}
-        if self.error is not None:
-            result["error"] = self.error.to_status()
-        elif self.done:
-            result["response"] = dict(self.response or {})
-        return result
+        return self.form(self)
 
     def finish(self, response: Mapping[str, Any]) -> None:
         try:

@@ -14,13 +14,14 @@ from mockgcp.state import Project, State
 
 @dataclass(frozen=True)
 class Call:
-    """One validated call on its way through a service."""
+    """One validated call on its way through a service. `media`: the bytes of an upload."""
 
     cloud: State
     method: Method
     params: Mapping[str, Any]
     body: Any
     principal: str
+    media: bytes | None = None
 
     @property
     def duration_s(self) -> float:

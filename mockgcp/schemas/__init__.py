@@ -15,26 +15,29 @@ from typing import Any
 
 Schema = Mapping[str, Any]
 
-# The version of each API that the emulator answers. A discovery method id carries no version, so there is one an API.
-VERSIONS: Mapping[str, str] = {
-    "cloudresourcemanager": "v1",
-    "iam": "v1",
-    "logging": "v2",
-    "mockgcp": "v1",
-    "run": "v2",
-    "serviceusage": "v1",
-    "storage": "v1",
+# The versions of each API that the emulator answers. A discovery method's id carries no version: the first one that has
+# the id is meant (monitoring's dashboards are in v1 alone, the rest in v3).
+VERSIONS: Mapping[str, tuple[str, ...]] = {
+    "cloudresourcemanager": ("v1",),
+    "iam": ("v1",),
+    "logging": ("v2",),
+    "mockgcp": ("v1",),
+    "run": ("v2",),
+    "serviceusage": ("v1", "v1beta1"),
+    "storage": ("v1",),
 }
 
 
 @dataclass(frozen=True)
 class Method:
-    """One method of a discovery document."""
+    """One method of a discovery document. `path`: URI template below the API's root. `media`: it takes an upload."""
 
     id: str
     api: str
+    version: str
     http_method: str
     path: str
+    media: bool
     params: Mapping[str, Schema]
     global_params: Mapping[str, Schema]
     request: Schema | None
@@ -42,8 +45,8 @@ class Method:
     schemas: Mapping[str, Schema]
 
 
-def _read(api: str) -> dict[str, Any]:
-    name = f"{api}.{VERSIONS[api]}.json"
+def _read(api: str, version: str) -> dict[str, Any]:
+    name = f"{api}.{version}.json"
     folders = ("googleapiclient.discovery_cache.documents", __package__)
     paths = [path for path in (resources.files(folder) / name for folder in folders) if path.is_file()]
     if not paths:
@@ -77,21 +80,27 @@ def methods(api: str) -> Mapping[str, Method]:
     Raises:
         KeyError: the emulator answers no API of that name.
     """
-    document = _read(api)
-    return {
-        m["id"]: Method(
-            id=m["id"],
-            api=api,
-            http_method=m["httpMethod"],
-            path=m["path"],
-            params=m.get("parameters", {}),
-            global_params=document.get("parameters", {}),
-            request=m.get("request"),
-            response=m.get("response"),
-            schemas=document["schemas"],
-        )
-        for m in _walk(document)
-    }
+    found: dict[str, Method] = {}
+    for version in VERSIONS[api]:
+        document = _read(api, version)
+        for m in _walk(document):
+            found.setdefault(
+                m["id"],
+                Method(
+                    id=m["id"],
+                    api=api,
+                    version=version,
+                    http_method=m["httpMethod"],
+                    path=document.get("servicePath", "") + m["path"],
+                    media=m.get("supportsMediaUpload", False),
+                    params=m.get("parameters", {}),
+                    global_params=document.get("parameters", {}),
+                    request=m.get("request"),
+                    response=m.get("response"),
+                    schemas=document["schemas"],
+                ),
+            )
+    return found
 
 
 def method(method_id: str) -> Method | None:

@@ -83,9 +83,9 @@ def ours(entry: AuditEntry) -> str:
 
 def theirs(request: Mapping[str, Any]) -> str:
     url = urlsplit(request["path"])
-    # The first segment names the API's endpoint; Cloud Storage's discovery document has its version apart.
+    # The first segment names the custom endpoint; two APIs have a segment of that name in their own paths.
     endpoint, _, path = url.path.strip("/").partition("/")
-    path = path.removeprefix("v1/") if endpoint == "storage" else path
+    path = f"{endpoint}/{path}" if endpoint in ("storage", "compute") else path
     query = {key: value for key, value in parse_qsl(url.query) if key not in ("alt", "prettyPrint")}
     return address(request["method"], path, query)
 

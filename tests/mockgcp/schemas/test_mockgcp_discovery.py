@@ -100,7 +100,7 @@ def test_a_document_of_ours_adds_to_googles_and_has_the_last_word(
 
 
 def test_an_api_without_a_document_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schemas, "VERSIONS", {"nothing": "v1"})
+    monkeypatch.setattr(schemas, "VERSIONS", {"nothing": ("v1",)})
     with pytest.raises(FileNotFoundError, match=r"discovery document nothing\.v1\.json"):
         schemas.methods("nothing")
 
