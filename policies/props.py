@@ -1,29 +1,15 @@
-"""A resource's inputs as plain values, with what a preview cannot know yet marked as such."""
+"""A resource's plain inputs, read as the provider reads them; what a preview cannot know yet is UNKNOWN."""
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
-
-from pulumi_policy.proxy import UnknownValueError
 
 UNKNOWN: Final = "<unknown>"
 """Stands for a value that is not known before `up`: a rule must not judge it."""
 
-
-def plain(value: Any) -> Any:
-    """`value` with the SDK's proxies resolved: dicts, lists and scalars, and UNKNOWN where the SDK would raise."""
-    if isinstance(value, Mapping):
-        return {key: _item(value, key) for key in value}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_item(value, index) for index in range(len(value))]
-    return value
-
-
-def _item(container: Any, key: Any) -> Any:
-    try:
-        return plain(container[key])
-    except UnknownValueError:
-        return UNKNOWN
+EVERYBODY = ("allUsers", "allAuthenticatedUsers")
+"""The members and entities that stand for anybody on the Internet."""
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
@@ -34,6 +20,25 @@ def mapping(value: Any) -> Mapping[str, Any]:
 def items(value: Any) -> Sequence[Any]:
     """`value` if it is a list, else an empty one."""
     return value if isinstance(value, list | tuple) else []
+
+
+def whole(value: Any) -> int | None:
+    """A whole number as the provider reads it (0, 0.0, "0", "0x0"); None for what is not one."""
+    with suppress(ValueError):
+        return int(str(value), 0)
+    with suppress(ValueError, OverflowError):
+        return int(float(str(value)))
+    return None
+
+
+def is_off(value: Any) -> bool:
+    """Whether a switch is off: absent, false, or false as text. One that is not known is not off."""
+    return value is None or value is False or str(value).lower() in ("", "0", "f", "false")
+
+
+def is_on(value: Any) -> bool:
+    """Whether a switch is known to be on."""
+    return not is_off(value) and value != UNKNOWN
 
 
 def bindings(props: Mapping[str, Any]) -> list[tuple[str, list[str]]]:

@@ -1,32 +1,24 @@
 """Storage that anybody on the Internet could read."""
 
-from collections.abc import Mapping
-from typing import Any
+from policies.buckets import BUCKET
+from policies.props import EVERYBODY, UNKNOWN, bindings, items
+from policies.rule import BUCKET_IAM, Props, Rule
 
-from policies.props import UNKNOWN, bindings, items
-
-BUCKET_TYPE = "gcp:storage/bucket:Bucket"
 ACCESS_TYPES = (
+    *BUCKET_IAM,
     "gcp:storage/bucketACL:BucketACL",
     "gcp:storage/bucketAccessControl:BucketAccessControl",
-    "gcp:storage/bucketIAMBinding:BucketIAMBinding",
-    "gcp:storage/bucketIAMMember:BucketIAMMember",
-    "gcp:storage/bucketIAMPolicy:BucketIAMPolicy",
     "gcp:storage/defaultObjectACL:DefaultObjectACL",
     "gcp:storage/defaultObjectAccessControl:DefaultObjectAccessControl",
-    "gcp:storage/managedFolderIamBinding:ManagedFolderIamBinding",
-    "gcp:storage/managedFolderIamMember:ManagedFolderIamMember",
-    "gcp:storage/managedFolderIamPolicy:ManagedFolderIamPolicy",
     "gcp:storage/objectACL:ObjectACL",
     "gcp:storage/objectAccessControl:ObjectAccessControl",
 )
 
-_EVERYBODY = ("allUsers", "allAuthenticatedUsers")
 _PUBLIC_ACLS = ("publicRead", "publicReadWrite", "authenticatedRead")
 _WHY = "checkpoints are the whole training run, and anybody could take them"
 
 
-def check_bucket(props: Mapping[str, Any]) -> list[str]:
+def check_bucket(props: Props) -> list[str]:
     """One message if a bucket's inputs leave public access possible; an unknown value is not judged."""
     prevention = props.get("publicAccessPrevention")
     if prevention in ("enforced", UNKNOWN):
@@ -37,12 +29,22 @@ def check_bucket(props: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def check_access(props: Mapping[str, Any]) -> list[str]:
+def check_access(props: Props) -> list[str]:
     """One message for each way in which a storage IAM or ACL resource's inputs let everybody in."""
-    granted = [f"{role} to {member}" for role, members in bindings(props) for member in members if member in _EVERYBODY]
+    granted = [f"{role} to {member}" for role, members in bindings(props) for member in members if member in EVERYBODY]
     entities = [(str(props.get("role")), props.get("entity"))]
     pairs = (str(each).partition(":") for each in items(props.get("roleEntities")))
     entities += [(role, entity) for role, _, entity in pairs]
-    granted += [f"{role} to {entity}" for role, entity in entities if entity in _EVERYBODY]
+    granted += [f"{role} to {entity}" for role, entity in entities if entity in EVERYBODY]
     granted += [f"{key} {props[key]}" for key in ("predefinedAcl", "defaultAcl") if props.get(key) in _PUBLIC_ACLS]
     return [f"{grant}: {_WHY}. Grant the role to the workload's own service account" for grant in granted]
+
+
+RULE = Rule(
+    name="public-bucket",
+    severity="mandatory",
+    summary="No bucket is public, or could become so.",
+    source="https://docs.cloud.google.com/storage/docs/public-access-prevention",
+    way_out="Set publicAccessPrevention to enforced, and grant roles to named members.",
+    checks={BUCKET: check_bucket, **dict.fromkeys(ACCESS_TYPES, check_access)},
+)

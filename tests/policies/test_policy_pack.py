@@ -1,102 +1,233 @@
 """The registration: the SDK's own proxies go in, violations of the right policy come out."""
 
+import importlib
+import inspect
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from pulumi_policy import (
     EnforcementLevel,
+    PolicyProviderResource,
+    PolicyResource,
     PolicyResourceOptions,
     ResourceValidationArgs,
     ResourceValidationPolicy,
+    StackValidationArgs,
+    StackValidationPolicy,
 )
 from pulumi_policy.policy import PolicyCustomTimeouts
 from pulumi_policy.proxy import UNKNOWN_ARRAY_VALUE, UNKNOWN_STRING_VALUE, unknown_checking_proxy
 
+from infra import names
 from mockgcp.cloud import Cloud
-from mockgcp.frontends.pulumi.mocks import EmulatedGcp
+from mockgcp.frontends.pulumi.mocks import EmulatedGcp, Result
+from policies.labels import LABELLED
 from policies.pack import POLICIES
-from stacks import foundation
+from policies.rules import RULES
+from stacks.choose import choose
 
+ROOT = Path(__file__).parents[2]
+PROJECT = "holdfast-dev"
+LABELS = names.labels()
 JOB = "gcp:cloudrunv2/job:Job"
+BUCKET = "gcp:storage/bucket:Bucket"
 MEMBER = "gcp:storage/bucketIAMMember:BucketIAMMember"
+PROJECT_MEMBER = "gcp:projects/iAMMember:IAMMember"
+OPTIONS = PolicyResourceOptions(False, [], None, [], PolicyCustomTimeouts(0, 0, 0), [])
+HARD_BUCKET = {
+    "name": "checkpoints",
+    "uniformBucketLevelAccess": True,
+    "publicAccessPrevention": "enforced",
+    "hierarchicalNamespace": {"enabled": True},
+    "softDeletePolicy": {"retentionDurationSeconds": 0},
+    "labels": LABELS,
+}
 
 
-def violations(resource_type: str, props: dict[str, Any]) -> dict[str, list[str]]:
-    """What each policy of the pack reports of one resource, by the policy's name."""
-    options = PolicyResourceOptions(False, [], None, [], PolicyCustomTimeouts(0, 0, 0), [])
-    args = ResourceValidationArgs(resource_type, unknown_checking_proxy(props), "urn", "name", options, None)
+def violations(resource_type: str, props: dict[str, Any], **provider: Any) -> dict[str, list[str]]:
+    """What each policy of the pack reports of one resource, by the policy's name. `provider`: its configuration."""
+    configured = PolicyProviderResource("pulumi:providers:gcp", unknown_checking_proxy(provider), "urn", "default")
+    args = ResourceValidationArgs(resource_type, unknown_checking_proxy(props), "urn", "name", OPTIONS, configured)
     reported: dict[str, list[str]] = {}
     for policy in POLICIES:
-        assert isinstance(policy, ResourceValidationPolicy)
-        messages: list[str] = []
-        policy.validate(args, lambda message, _urn, to=messages: to.append(message))  # type: ignore[misc]
-        if messages:
-            reported[policy.name] = messages
+        if isinstance(policy, ResourceValidationPolicy):
+            policy.validate(args, lambda message, _, name=policy.name: reported.setdefault(name, []).append(message))  # type: ignore[misc]
     return reported
 
 
-def test_every_policy_is_mandatory() -> None:
-    assert [policy.name for policy in POLICIES] == [
-        "gpu-job-without-retries",
-        "public-bucket",
-        "project-wide-storage-role",
+def stack_violations(*resources: tuple[str, dict[str, Any]]) -> list[tuple[str, str | None]]:
+    """What the pack's stack policies report of a stack, as the policy's name and the resource's URN."""
+    stack = [
+        PolicyResource(token, unknown_checking_proxy(props), f"urn:{index}", "name", OPTIONS, None, None, [], {})
+        for index, (token, props) in enumerate(resources)
     ]
-    assert all(policy.enforcement_level is EnforcementLevel.MANDATORY for policy in POLICIES)
+    reported: list[tuple[str, str | None]] = []
+    for policy in POLICIES:
+        if isinstance(policy, StackValidationPolicy):
+            policy.validate(StackValidationArgs(stack), lambda _, urn, name=policy.name: reported.append((name, urn)))  # type: ignore[misc]
+    return reported
 
 
-@pytest.mark.parametrize(
-    ("resource_type", "props", "policy"),
-    [
-        (
-            JOB,
-            {
-                "template": {
-                    "template": {
-                        "maxRetries": 0,
-                        "timeout": "43200s",
-                        "serviceAccount": UNKNOWN_STRING_VALUE,
-                        "volumes": UNKNOWN_ARRAY_VALUE,
-                        "containers": [{"image": "t", "resources": {"limits": {"nvidia.com/gpu": "1"}}}],
-                    }
-                }
-            },
-            "gpu-job-without-retries",
-        ),
-        (
-            MEMBER,
-            {"bucket": UNKNOWN_STRING_VALUE, "role": "roles/storage.objectViewer", "member": "allUsers"},
-            "public-bucket",
-        ),
-        ("gcp:storage/bucket:Bucket", {"name": UNKNOWN_STRING_VALUE}, "public-bucket"),
-        (
-            "gcp:projects/iAMMember:IAMMember",
-            {"role": "roles/storage.admin", "member": "m"},
-            "project-wide-storage-role",
-        ),
-    ],
-)
+def job(**task: Any) -> dict[str, Any]:
+    """A job that breaks no rule, with changes to its task; a change of None leaves the field out."""
+    base = {
+        "maxRetries": 3,
+        "timeout": "43200s",
+        "serviceAccount": UNKNOWN_STRING_VALUE,
+        "nodeSelector": {"accelerator": "nvidia-l4"},
+        "volumes": [{"name": "checkpoints", "gcs": {"bucket": "checkpoints"}}],
+        "containers": [container()],
+    }
+    changed = {key: value for key, value in {**base, **task}.items() if value is not None}
+    return {"labels": LABELS, "template": {"template": changed}}
+
+
+def container(image: str = f"t@sha256:{'0' * 64}", **limits: str) -> dict[str, Any]:
+    return {
+        "image": image,
+        "resources": {"limits": {"cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "1", **limits}},
+    }
+
+
+def test_each_rule_is_a_policy_with_its_own_level() -> None:
+    levels = {policy.name: policy.enforcement_level for policy in POLICIES}
+    assert levels == {rule.name: EnforcementLevel(rule.severity) for rule in RULES}
+    assert len(levels) == len(RULES)
+    advisory = {name for name, level in levels.items() if level is EnforcementLevel.ADVISORY}
+    assert advisory == {"gpu-job-few-retries", "labels"}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_each_rule_says_what_why_and_the_way_out(rule: Any) -> None:
+    assert rule.source.startswith("https://")
+    assert rule.summary.endswith(".")
+    assert rule.way_out.endswith(".")
+
+
+def resource_class(token: str) -> Any:
+    """The SDK's class for a type's token."""
+    module, name = re.fullmatch(r"gcp:(\w+)/\w+:(\w+)", token).groups()  # type: ignore[union-attr]
+    return getattr(importlib.import_module(f"pulumi_gcp.{module}"), name)
+
+
+def test_every_judged_type_is_one_of_the_providers() -> None:
+    for token in {token for rule in RULES for token in (*rule.checks, *rule.universe_checks, *rule.stack_types)}:
+        assert resource_class(token).pulumi_type == token
+
+
+VIOLATIONS: list[tuple[str, dict[str, Any], str]] = [
+    (JOB, job(maxRetries=0), "gpu-job-without-retries"),
+    (JOB, job(maxRetries=2), "gpu-job-few-retries"),
+    (JOB, job(timeout="604800s"), "gpu-task-timeout"),
+    (JOB, job(containers=[container(cpu="4")]), "gpu-job-size"),
+    (JOB, job(containers=[container(cpu="4", memory="16Gi")]), "mount-headroom"),
+    (JOB, job(containers=[container("trainer:latest")]), "pinned-image"),
+    (JOB, job(serviceAccount=None), "default-service-account"),
+    (JOB, {**job(), "labels": {}}, "labels"),
+    (
+        MEMBER,
+        {"bucket": UNKNOWN_STRING_VALUE, "role": "roles/storage.objectViewer", "member": "allUsers"},
+        "public-bucket",
+    ),
+    (BUCKET, {**HARD_BUCKET, "publicAccessPrevention": "inherited"}, "public-bucket"),
+    (BUCKET, {**HARD_BUCKET, "name": UNKNOWN_STRING_VALUE, "softDeletePolicy": None}, "bucket-hardening"),
+    ("gcp:cloudrunv2/jobIamMember:JobIamMember", {"role": "roles/run.invoker", "member": "allUsers"}, "public-job"),
+    ("gcp:serviceaccount/key:Key", {"serviceAccountId": UNKNOWN_STRING_VALUE}, "service-account-key"),
+    (PROJECT_MEMBER, {"role": "roles/storage.admin", "member": "user:a@example.org"}, "project-wide-storage-role"),
+    (PROJECT_MEMBER, {"role": "roles/editor", "member": UNKNOWN_STRING_VALUE}, "broad-role"),
+    (
+        "gcp:artifactregistry/repository:Repository",
+        {"format": "DOCKER", "repositoryId": "trainers", "labels": LABELS},
+        "immutable-tags",
+    ),
+]
+
+
+@pytest.mark.parametrize(("resource_type", "props", "policy"), VIOLATIONS)
 def test_a_violation_is_reported_by_its_policy_alone(resource_type: str, props: dict[str, Any], policy: str) -> None:
     assert list(violations(resource_type, props)) == [policy]
+
+
+def test_every_rule_is_violated_here() -> None:
+    stack_rules = {rule.name for rule in RULES if rule.stack_check}
+    assert {policy for _, _, policy in VIOLATIONS} | stack_rules == {rule.name for rule in RULES}
+
+
+def test_a_flat_bucket_is_reported_for_the_job_that_writes_it() -> None:
+    flat = {**HARD_BUCKET, "hierarchicalNamespace": {"enabled": False}}
+    assert stack_violations((JOB, job()), (BUCKET, flat)) == [("mounted-bucket", "urn:1")]
+    assert stack_violations((JOB, job()), (BUCKET, HARD_BUCKET)) == []
 
 
 @pytest.mark.parametrize(
     ("resource_type", "props"),
     [
-        (JOB, {"template": {"template": {"maxRetries": UNKNOWN_STRING_VALUE, "timeout": UNKNOWN_STRING_VALUE}}}),
-        ("gcp:storage/bucket:Bucket", {"publicAccessPrevention": UNKNOWN_STRING_VALUE}),
+        (JOB, job(maxRetries=UNKNOWN_STRING_VALUE, timeout=UNKNOWN_STRING_VALUE)),
+        (JOB, job(containers=UNKNOWN_ARRAY_VALUE, volumes=UNKNOWN_ARRAY_VALUE)),
+        (JOB, job(nodeSelector={"accelerator": UNKNOWN_STRING_VALUE}, containers=[container(memory="16Gi")])),
+        (BUCKET, dict.fromkeys(HARD_BUCKET, UNKNOWN_STRING_VALUE)),
         (MEMBER, {"member": UNKNOWN_STRING_VALUE, "role": UNKNOWN_STRING_VALUE}),
-        ("gcp:projects/iAMMember:IAMMember", {"role": UNKNOWN_STRING_VALUE}),
+        (PROJECT_MEMBER, {"role": UNKNOWN_STRING_VALUE}),
         ("gcp:compute/network:Network", {"name": "n"}),
     ],
 )
 def test_what_a_preview_cannot_know_is_not_judged(resource_type: str, props: dict[str, Any]) -> None:
-    assert violations(resource_type, props) == {}
+    assert violations(resource_type, {"labels": LABELS, **props}) == {}
 
 
-def test_our_own_foundation_violates_nothing() -> None:
+@pytest.mark.parametrize(
+    ("universe", "says"),
+    [
+        ({}, None),
+        ({"universeDomain": "s3nsapis.fr"}, "up to 3600s"),
+        ({"universeDomain": "example.org"}, "'example.org' is not in the catalog"),
+        ({"universeDomain": UNKNOWN_STRING_VALUE}, None),
+    ],
+)
+def test_the_timeouts_limit_is_that_of_the_providers_universe(universe: dict[str, str], says: str | None) -> None:
+    found = violations(JOB, job(), **universe)
+    assert list(found) == ([] if says is None else ["gpu-task-timeout"])
+    assert says is None or says in found["gpu-task-timeout"][0]
+
+
+def shipped(stack: str) -> dict[str, Any]:
+    document = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8"))
+    config: dict[str, Any] = document["config"]
+    return config
+
+
+@pytest.fixture(scope="module")
+def stacks() -> list[Result]:
+    """What the two shipped stacks register."""
     cloud = Cloud()
-    cloud.seed_project("demo-project", number=123456789012)
-    result = EmulatedGcp(cloud, project="demo-project", stack="dev-foundation").run(foundation.deploy)
-    assert len(result.resources) > 5
-    for resource in result.resources:
-        assert violations(resource.type, dict(resource.inputs)) == {}
+    cloud.seed_project(PROJECT, number=123456789012)
+    config = shipped("dev-foundation")
+    foundation = EmulatedGcp(cloud, project=PROJECT, config=config, stack="dev-foundation")
+    results = [foundation.run(choose("dev-foundation"))]
+    outputs = {"organization/holdfast/dev-foundation": results[0].outputs}
+    config = shipped("dev-cloud-run")
+    # A preview, since the shipped image is a placeholder.
+    job = EmulatedGcp(cloud, project=PROJECT, config=config, stack="dev-cloud-run", stack_outputs=outputs, preview=True)
+    return [*results, job.run(choose("dev-cloud-run"))]
+
+
+def test_the_shipped_stacks_violate_nothing(stacks: list[Result]) -> None:
+    assert [len(stack.resources) > 1 for stack in stacks] == [True, True]
+    for stack in stacks:
+        for resource in stack.resources:
+            assert violations(resource.type, dict(resource.inputs)) == {}, resource.name
+        assert stack_violations(*((each.type, dict(each.outputs)) for each in stack.resources)) == []
+
+
+def test_all_that_takes_labels_in_the_shipped_stacks_is_judged(stacks: list[Result]) -> None:
+    types = {each.type for stack in stacks for each in stack.resources if each.type.startswith("gcp:")}
+    labelled = {
+        token
+        for token in types
+        if {"labels", "user_labels"} & inspect.signature(resource_class(token)._internal_init).parameters.keys()
+    }
+    assert BUCKET in labelled
+    assert labelled <= LABELLED.keys()
