@@ -167,7 +167,8 @@ class Cloud(State):
             raise ApiError("UNAUTHENTICATED", "Request is missing required authentication credential.")
         if media is not None and not method.media:
             raise invalid(f"{method_id} takes no upload, but one was sent")
-        call = Call(self, method, validate.params(method, params), validate.body(method, body), principal, media)
+        known, checked = validate.params(method, params), validate.body(method, body)
+        call = Call(self, method, known, checked, principal, media, body)
         for name in _unread(call, handler):
             raise ApiError("UNIMPLEMENTED", f"mockgcp does not emulate {name} of {method_id}; it ignores nothing")
         return call, handler

@@ -8,6 +8,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 NOMINAL: Mapping[str, float] = {
+    "artifactregistry.projects.locations.repositories.create": 4.0,
+    "artifactregistry.projects.locations.repositories.delete": 3.0,
+    "artifactregistry.projects.locations.repositories.packages.delete": 2.0,
+    "artifactregistry.projects.locations.repositories.packages.versions.delete": 2.0,
+    "cloudbuild.projects.locations.builds.create": 120.0,
+    "compute.networks.insert": 12.0,
+    "compute.networks.patch": 8.0,
+    "compute.networks.delete": 12.0,
+    "compute.subnetworks.insert": 12.0,
+    "compute.subnetworks.patch": 8.0,
+    "compute.subnetworks.expandIpCidrRange": 8.0,
+    "compute.subnetworks.setPrivateIpGoogleAccess": 8.0,
+    "compute.subnetworks.delete": 12.0,
+    "compute.routers.insert": 8.0,
+    "compute.routers.patch": 8.0,
+    "compute.routers.delete": 8.0,
     "serviceusage.services.enable": 15.0,
     "serviceusage.services.disable": 10.0,
     "run.projects.locations.jobs.create": 8.0,

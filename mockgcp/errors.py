@@ -17,6 +17,7 @@ HTTP_STATUS: Mapping[str, int] = {
     "ABORTED": 409,
     "RESOURCE_EXHAUSTED": 429,
     "CANCELLED": 499,
+    "UNKNOWN": 500,
     "INTERNAL": 500,
     "UNIMPLEMENTED": 501,
     "UNAVAILABLE": 503,
@@ -24,6 +25,7 @@ HTTP_STATUS: Mapping[str, int] = {
 }
 RPC_CODE: Mapping[str, int] = {
     "CANCELLED": 1,
+    "UNKNOWN": 2,
     "INVALID_ARGUMENT": 3,
     "DEADLINE_EXCEEDED": 4,
     "NOT_FOUND": 5,
@@ -41,19 +43,23 @@ RPC_CODE: Mapping[str, int] = {
 
 @dataclass
 class ApiError(Exception):
-    """A refused call. `status` is a google.rpc.Code name; `violations` are (field path, description) pairs."""
+    """A refused call. `status` is a google.rpc.Code name; `violations` are (field path, description) pairs.
+
+    `http`: the HTTP status, where the API answers another than the one of `status`.
+    """
 
     status: str
     message: str
     violations: Sequence[tuple[str, str]] = field(default_factory=tuple)
     reason: str = ""
+    http: int = 0
 
     def __str__(self) -> str:
         return f"{self.http_status} {self.status}: {self.message}"
 
     @property
     def http_status(self) -> int:
-        return HTTP_STATUS[self.status]
+        return self.http or HTTP_STATUS[self.status]
 
     def to_status(self) -> dict[str, Any]:
         """The google.rpc.Status of a failed long-running operation."""

@@ -14,7 +14,10 @@ from mockgcp.state import Project, State
 
 @dataclass(frozen=True)
 class Call:
-    """One validated call on its way through a service. `media`: the bytes of an upload."""
+    """One validated call on its way through a service.
+
+    `media`: the bytes of an upload. `sent`: the body as it came, with the nulls that `body` is without.
+    """
 
     cloud: State
     method: Method
@@ -22,6 +25,7 @@ class Call:
     body: Any
     principal: str
     media: bytes | None = None
+    sent: Any = None
 
     @property
     def duration_s(self) -> float:

@@ -18,12 +18,14 @@ from typing import Any
 
 from infra import catalog
 from mockgcp.audit import AuditLog
+from mockgcp.builder import ArchiveBuilder, Builder
 from mockgcp.clock import Clock
 from mockgcp.durations import NOMINAL
 from mockgcp.errors import permission_denied
 from mockgcp.faults import Faults
 from mockgcp.operations import Operations
 from mockgcp.policy import Policies
+from mockgcp.quotas import Quotas
 
 DEFAULT_OWNER = "user:owner@example.com"
 
@@ -70,6 +72,8 @@ class State:
         self.faults = Faults(self.random)
         self.operations = Operations(self.clock)
         self.policies = Policies(self.service_account_exists)
+        self.quotas = Quotas()
+        self.builder: Builder = ArchiveBuilder()
         # Notified when a call or an event may have changed something; its lock guards everything here.
         self.changed = threading.Condition(self.clock.lock)
         self._seed = seed
@@ -97,10 +101,10 @@ class State:
         return self.policies.allowed(principal, permission, [*chain, project.name] if project else chain)
 
     def service_account_exists(self, email: str) -> bool:
-        """Whether a service account has that e-mail: one that was created, or a Google-managed agent of a project."""
+        """Whether a service account has that e-mail: created, default, or a Google-managed agent."""
         if any(account["email"] == email for account in self.table("iam.serviceAccount").values()):
             return True
-        agent = email.partition("@")[0].removeprefix("service-")
+        agent = email.partition("@")[0].removeprefix("service-").removesuffix("-compute")
         return any(agent == str(project.number) for project in self._projects.values())
 
     # -- projects ------------------------------------------------------------------------------------------------
@@ -145,6 +149,7 @@ class State:
             self._projects.clear()
             self.random.seed(self._seed)
             self.policies = Policies(self.service_account_exists)
+            self.quotas.clear()
             self.operations.clear()
             self.clock.clear()
             self.faults.clear()

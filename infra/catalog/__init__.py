@@ -4,6 +4,22 @@ The facts lie in the YAML files beside this module, each with its value, the pag
 that needs a limit (components, policies, the emulated cloud, the docs) reads it here, so a limit changes in one place.
 """
 
+from infra.catalog.artifact_registry import (
+    build_timeout_s,
+    cleanup_policy_problems,
+    label_problems,
+    repository_id_problem,
+    repository_location_problem,
+    repository_locations,
+)
+from infra.catalog.compute import (
+    compute_name_problem,
+    compute_region_problem,
+    compute_zones,
+    nat_defaults,
+    overlapping,
+    subnet_range_problem,
+)
 from infra.catalog.facts import (
     Band,
     CloudRun,
@@ -21,6 +37,23 @@ from infra.catalog.facts import (
     storage,
     universe,
 )
+from infra.catalog.job_options import (
+    direct_vpc_range_problem,
+    egress_problem,
+    mount_option_problems,
+    parallelism_problem,
+)
+from infra.catalog.locations import cloud_run_tier, gpu_by_invitation, gpu_region_problem
+from infra.catalog.monitoring import Monitoring, monitoring
+from infra.catalog.practices import (
+    default_account_problem,
+    few_retries_problem,
+    image_problem,
+    mount_headroom_problem,
+    project_role_problem,
+)
+from infra.catalog.prices import Price, job_price, storage_gb_month
+from infra.catalog.quotas import GpuQuota, gpu_quota, gpu_quotas
 from infra.catalog.rules import (
     Problem,
     bucket_name_problem,
@@ -42,29 +75,61 @@ __all__ = [
     "DurationError",
     "Fact",
     "Gpu",
+    "GpuQuota",
+    "Monitoring",
+    "Price",
     "Problem",
     "ServiceAccountLimits",
     "Services",
     "Storage",
     "Universe",
     "bucket_name_problem",
+    "build_timeout_s",
+    "cleanup_policy_problems",
     "cloud_run",
+    "cloud_run_tier",
+    "compute_name_problem",
+    "compute_region_problem",
+    "compute_zones",
+    "default_account_problem",
+    "direct_vpc_range_problem",
+    "egress_problem",
     "env_name_problem",
     "fact",
+    "few_retries_problem",
+    "gpu_by_invitation",
     "gpu_job_problems",
+    "gpu_quota",
+    "gpu_quotas",
+    "gpu_region_problem",
     "hierarchical_namespace_problems",
+    "image_problem",
     "job_name_problem",
+    "job_price",
+    "label_problems",
+    "monitoring",
+    "mount_headroom_problem",
+    "mount_option_problems",
+    "nat_defaults",
     "needs_preview",
+    "overlapping",
+    "parallelism_problem",
     "parse_cpu",
     "parse_duration_s",
     "parse_memory_gib",
     "preemption_problem",
+    "project_role_problem",
+    "repository_id_problem",
+    "repository_location_problem",
+    "repository_locations",
     "roles",
     "service_account",
     "service_account_id_problem",
     "services",
     "soft_delete_problem",
     "storage",
+    "storage_gb_month",
+    "subnet_range_problem",
     "task_count_problem",
     "universe",
 ]

@@ -84,6 +84,7 @@ class Storage(_Frozen):
     immutable_fields: tuple[str, ...]
     storage_classes: tuple[str, ...]
     lifecycle_actions: tuple[str, ...]
+    object_name_max_bytes: int
 
 
 class ServiceAccountLimits(_Frozen):
@@ -114,6 +115,7 @@ class Universe(_Frozen):
     service_agent_domain: str
     api_domain: str
     registry_domain: str
+    console_domain: str
     cloud_run: bool
     gpu_task_timeout_max_s: int
     project_prefix: str = ""

@@ -18,10 +18,16 @@ Schema = Mapping[str, Any]
 # The versions of each API that the emulator answers. A discovery method's id carries no version: the first one that has
 # the id is meant (monitoring's dashboards are in v1 alone, the rest in v3).
 VERSIONS: Mapping[str, tuple[str, ...]] = {
+    "artifactregistry": ("v1",),
+    "billingbudgets": ("v1",),
+    "cloudbilling": ("v1",),
+    "cloudbuild": ("v1",),
     "cloudresourcemanager": ("v1",),
+    "compute": ("v1",),
     "iam": ("v1",),
     "logging": ("v2",),
     "mockgcp": ("v1",),
+    "monitoring": ("v3", "v1"),
     "run": ("v2",),
     "serviceusage": ("v1", "v1beta1"),
     "storage": ("v1",),

@@ -1,15 +1,40 @@
 """One module an API: its state and its rules. `SERVICES` is all the emulator answers."""
 
 from mockgcp.service import Service
-from mockgcp.services import iam, logging, reports, resourcemanager, run, serviceusage, storage
+from mockgcp.services import (
+    artifactregistry,
+    billing,
+    budgets,
+    cloudbuild,
+    compute,
+    iam,
+    logging,
+    monitoring,
+    reports,
+    resourcemanager,
+    run,
+    serviceusage,
+    storage,
+)
+from mockgcp.services import compute_networks as compute_networks  # registers its methods with compute
+from mockgcp.services import compute_routers as compute_routers  # registers its methods with compute
+from mockgcp.services import logging_metrics as logging_metrics  # registers its methods with logging
+from mockgcp.services import monitoring_alerts as monitoring_alerts  # with monitoring
 from mockgcp.services import run_executions as run_executions  # registers its methods with run and reports
+from mockgcp.services import serviceusage_quotas as serviceusage_quotas  # with serviceusage
 
 SERVICES: tuple[Service, ...] = (
     resourcemanager.service,
     serviceusage.service,
     iam.service,
     storage.service,
+    compute.service,
+    artifactregistry.service,
+    cloudbuild.service,
     run.service,
     reports.service,
     logging.service,
+    monitoring.service,
+    billing.service,
+    budgets.service,
 )

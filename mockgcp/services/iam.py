@@ -9,6 +9,7 @@ from infra import catalog
 from mockgcp.errors import already_exists, failed_precondition, invalid, not_found, permission_denied
 from mockgcp.paging import PARAMS, page
 from mockgcp.service import Call, Service
+from mockgcp.state import Project, State
 
 service = Service("iam", host="iam.googleapis.com")
 
@@ -125,13 +126,31 @@ def set_iam_policy(call: Call) -> Mapping[str, Any]:
     return call.cloud.policies.set(_account(call)["name"], call.body.get("policy", {}))
 
 
+def default_account(state: State, project: Project) -> str | None:
+    """The e-mail of Compute Engine's default service account, which a project has once that API is on."""
+    # It holds no role by default: a new organisation's policy keeps Editor from it
+    # (constraints/iam.automaticIamGrantsForDefaultServiceAccounts).
+    if "compute.googleapis.com" not in project.services:
+        return None
+    return f"{project.number}-compute@developer.{state.universe.service_agent_domain}"
+
+
+def _default_account(state: State, email: str) -> dict[str, Any] | None:
+    """The account of that e-mail, if it is a project's default one: no resource that somebody made or could leave."""
+    for project in state.projects:
+        if default_account(state, project) == email:
+            return {"name": f"{project.name}/serviceAccounts/{email}", "email": email}
+    return None
+
+
 def require_act_as(call: Call, email: str) -> None:
     """Refuses a caller that may not run work as the service account, or an account that does not exist.
 
     Raises:
         ApiError: PERMISSION_DENIED or FAILED_PRECONDITION, as Cloud Run answers.
     """
-    account = next((a for a in call.cloud.table("iam.serviceAccount").values() if a["email"] == email), None)
+    accounts = call.cloud.table("iam.serviceAccount").values()
+    account = next((a for a in accounts if a["email"] == email), None) or _default_account(call.cloud, email)
     if account is None or not call.cloud.allowed(call.principal, "iam.serviceAccounts.actAs", account["name"]):
         raise permission_denied(
             f"Permission 'iam.serviceaccounts.actAs' denied on service account {email} (or it may not exist)."

@@ -14,7 +14,7 @@ from mockgcp.errors import ApiError, already_exists, invalid, not_found
 from mockgcp.operations import Operation
 from mockgcp.paging import PARAMS, page
 from mockgcp.service import Call, Service
-from mockgcp.services import iam
+from mockgcp.services import iam, run_needs
 
 service = Service("run", host="run.googleapis.com")
 
@@ -63,13 +63,18 @@ def condition(call: Call, kind: str, state: str, **fields: str) -> dict[str, Any
 # -- rules ---------------------------------------------------------------------------------------------------------
 
 
+def _check_patch(call: Call) -> None:
+    job_id = call.params["name"].rpartition("/")[2]
+    check_template(call, call.body.get("template", {}), job_id, call.body.get("launchStage", "GA"))
+
+
 def _check_create(call: Call) -> None:
     if problem := catalog.job_name_problem(call.params.get("jobId", "")):
         raise invalid(f"jobId: {problem.message}", ("jobId", "malformed"))
-    check_template(call, call.body.get("template", {}))
+    check_template(call, call.body.get("template", {}), call.params["jobId"], call.body.get("launchStage", "GA"))
 
 
-def check_template(call: Call, execution: Mapping[str, Any]) -> None:
+def check_template(call: Call, execution: Mapping[str, Any], job_id: str, launch_stage: str) -> None:
     """What the API refuses about a job's template.
 
     Raises:
@@ -89,8 +94,7 @@ def check_template(call: Call, execution: Mapping[str, Any]) -> None:
             ("template.template.containers", "required"),
         )
     container, violations = containers[0], []
-    if not task.get("serviceAccount"):
-        # The API would take Compute Engine's default account, which a project without that API does not have.
+    if not task.get("serviceAccount") and _default_account(call) is None:
         why = "the project has no default service account (Compute Engine is off): name one of your own"
         violations.append(("template.template.serviceAccount", why))
     limits = container.get("resources", {}).get("limits", {})
@@ -129,8 +133,15 @@ def check_template(call: Call, execution: Mapping[str, Any]) -> None:
             violations.append(("template.template.containers[0].env", problem.message))
         if "valueSource" in env:
             raise ApiError("UNIMPLEMENTED", f"env {env['name']}: mockgcp has no Secret Manager, so no valueSource yet")
+    violations += run_needs.template_violations(call, region(call), task)
     if violations:
         raise invalid("; ".join(f"Violation in Job.{path}: {message}" for path, message in violations), *violations)
+    run_needs.require_launch_stage(job_id, launch_stage, task)
+
+
+def _default_account(call: Call) -> str | None:
+    name = call.params.get("parent") or call.params["name"]
+    return iam.default_account(call.cloud, call.cloud.project(name.split("/")[1]))
 
 
 _FIELDS = {
@@ -143,9 +154,9 @@ _FIELDS = {
 }
 
 
-def _with_defaults(body: Mapping[str, Any]) -> dict[str, Any]:
+def _with_defaults(call: Call) -> dict[str, Any]:
     """The body as the server stores it: defaults filled in, nothing the caller sent changed."""
-    result, limits = copy.deepcopy(dict(body)), catalog.cloud_run()
+    result, limits = copy.deepcopy(dict(call.body)), catalog.cloud_run()
     execution = result["template"]
     execution.setdefault("taskCount", 1)
     execution["parallelism"] = execution.get("parallelism") or execution["taskCount"]
@@ -153,6 +164,9 @@ def _with_defaults(body: Mapping[str, Any]) -> dict[str, Any]:
     task.setdefault("timeout", f"{limits.task_timeout_default_s:g}s")
     task.setdefault("maxRetries", limits.max_retries_default)
     task.setdefault("executionEnvironment", "EXECUTION_ENVIRONMENT_GEN2")
+    task["serviceAccount"] = task.get("serviceAccount") or _default_account(call)
+    if task.get("vpcAccess", {}).get("networkInterfaces"):
+        task["vpcAccess"].setdefault("egress", "PRIVATE_RANGES_ONLY")
     resources = task["containers"][0].setdefault("resources", {})
     resources["limits"] = {
         "cpu": limits.container_cpu_default,
@@ -176,8 +190,8 @@ def _with_defaults(body: Mapping[str, Any]) -> dict[str, Any]:
 )
 def create(call: Call) -> Operation | Mapping[str, Any]:
     name = f"{parent(call)}/jobs/{call.params['jobId']}"
-    stored = _with_defaults(call.body)
-    iam.require_act_as(call, stored["template"]["template"]["serviceAccount"])
+    stored = _with_defaults(call)
+    _require_access(call, name, stored)
     if name in call.cloud.table("run.job"):
         raise already_exists(f"Resource '{call.params['jobId']}' already exists.")
     now = call.cloud.clock.timestamp()
@@ -199,14 +213,14 @@ def create(call: Call) -> Operation | Mapping[str, Any]:
     "run.projects.locations.jobs.patch",
     permission="run.jobs.update",
     on=job_name,
-    rules=lambda call: check_template(call, call.body.get("template", {})),
+    rules=_check_patch,
     answers="GoogleCloudRunV2Job",
 )
 def patch(call: Call) -> Operation | Mapping[str, Any]:
     old, name = job(call), job_name(call)
     check_etag(call.body.get("etag"), old)
-    stored = _with_defaults(call.body)
-    iam.require_act_as(call, stored["template"]["template"]["serviceAccount"])
+    stored = _with_defaults(call)
+    _require_access(call, name, stored)
     kept = ("name", "uid", "createTime", "creator", "executionCount", "latestCreatedExecution")
     stored.update({key: old[key] for key in kept if key in old})
     stored.update(
@@ -216,6 +230,18 @@ def patch(call: Call) -> Operation | Mapping[str, Any]:
         etag=f'"{call.cloud.uid()}"',
     )
     return _reconcile(call, name, stored)
+
+
+def _require_access(call: Call, name: str, stored: Mapping[str, Any]) -> None:
+    """What the caller must be allowed, and the project have, for this job.
+
+    Raises:
+        ApiError: PERMISSION_DENIED, FAILED_PRECONDITION, or INVALID_ARGUMENT for a lack of quota.
+    """
+    task = stored["template"]["template"]
+    iam.require_act_as(call, task["serviceAccount"])
+    run_needs.require_readable_image(call, task["containers"][0]["image"])
+    run_needs.require_gpu_quota(call.cloud, name.split("/")[1], name.split("/")[3], stored["template"])
 
 
 def check_etag(sent: str | None, stored: Mapping[str, Any]) -> None:
@@ -238,6 +264,11 @@ def _reconcile(call: Call, name: str, stored: dict[str, Any]) -> Operation:
             raise ApiError("ABORTED", f"Job {name.split('/')[-1]} was deleted before it was ready.")
         stored["reconciling"] = False
         stored["observedGeneration"] = stored["generation"]
+        if missing := run_needs.missing(call.cloud, name, stored["template"]["template"]):
+            stored["terminalCondition"] = condition(
+                call, "Ready", "CONDITION_FAILED", reason=missing.reason, message=missing.error.message
+            )
+            raise missing.error
         stored["terminalCondition"] = condition(call, "Ready", "CONDITION_SUCCEEDED")
         return copy.deepcopy(stored)
 

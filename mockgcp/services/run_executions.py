@@ -80,9 +80,12 @@ def _overridden(call: Call, stored: Mapping[str, Any]) -> dict[str, Any]:
 def _check_run(call: Call) -> None:
     stored = job(call)
     check_etag(call.body.get("etag"), stored)
+    job_id, ready = stored["name"].split("/")[-1], stored["terminalCondition"]
     if stored["reconciling"]:
-        raise failed_precondition(f"Job {stored['name'].split('/')[-1]} is not ready yet.")
-    check_template(call, _overridden(call, stored))
+        raise failed_precondition(f"Job {job_id} is not ready yet.")
+    if ready["state"] == "CONDITION_FAILED":  # the words are unchecked
+        raise failed_precondition(f"Job {job_id} is not ready: {ready['message']}")
+    check_template(call, _overridden(call, stored), job_id, stored["launchStage"])
 
 
 @service.method(

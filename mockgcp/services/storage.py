@@ -1,7 +1,8 @@
 """Cloud Storage v1: buckets in one global namespace, their IAM policies, and objects as files in a folder.
 
 A bucket's folder is what a Cloud Run volume mounts, so whatever a task writes is an object here at once.
-Deliberately not done: ACLs, versioning, holds and retention, resumable uploads (the planes write through the mount).
+Deliberately not done: ACLs, versioning, holds and retention, resumable uploads (the planes write through the mount),
+applying lifecycle rules, reading an object's bytes through the API, and names that a file system cannot have.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from infra import catalog
-from mockgcp.errors import already_exists, failed_precondition, invalid, not_found
+from mockgcp.crc32c import crc32c
+from mockgcp.errors import ApiError, already_exists, failed_precondition, invalid, not_found, permission_denied
 from mockgcp.paging import PARAMS, page
 from mockgcp.service import Call, Service
 from mockgcp.state import Project, State
@@ -25,7 +27,7 @@ def _owner(state: State, resource: str) -> Project | None:
     return state.project(bucket["projectNumber"]) if bucket else None
 
 
-service = Service("storage", host="storage.googleapis.com", project_of=_owner)
+service = Service("storage", host="storage.googleapis.com", project_of=_owner, records=("storage.upload",))
 
 # Entries of a page, at most and when the call does not say (maxResults in the discovery document).
 _PAGE = 1000
@@ -74,7 +76,26 @@ def _check_bucket(call: Call) -> None:
         path = "softDeletePolicy.retentionDurationSeconds"
         raise invalid(f"{path}: {problem.message}", (path, "out of range"))
     for rule in body.get("lifecycle", {}).get("rule", []):
-        _one_of("lifecycle.rule.action.type", rule.get("action", {}).get("type", ""), limits.lifecycle_actions)
+        _check_lifecycle(rule)
+
+
+# Abort takes these conditions only: https://docs.cloud.google.com/storage/docs/lifecycle (read 2026-11-29, unchecked).
+_OF_ABORT = {"age", "matchesPrefix", "matchesSuffix"}
+
+
+def _check_lifecycle(rule: Mapping[str, Any]) -> None:
+    action, condition = rule.get("action", {}), rule.get("condition", {})
+    kind = action.get("type", "")
+    _one_of("lifecycle.rule.action.type", kind, catalog.storage().lifecycle_actions)
+    if kind == "SetStorageClass":
+        _one_of("lifecycle.rule.action.storageClass", action.get("storageClass", ""), catalog.storage().storage_classes)
+    if not condition:
+        raise invalid("A lifecycle rule needs at least one condition.", ("lifecycle.rule.condition", "required"))
+    if kind == "AbortIncompleteMultipartUpload" and (others := sorted(condition.keys() - _OF_ABORT)):
+        raise invalid(
+            f"{kind} takes no condition {', '.join(others)}, only {', '.join(sorted(_OF_ABORT))}.",
+            ("lifecycle.rule.condition", "unsupported"),
+        )
 
 
 def _one_of(path: str, value: str, allowed: tuple[str, ...]) -> None:
@@ -193,9 +214,15 @@ def _merged(bucket: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
 
 @service.method("storage.buckets.patch", permission="storage.buckets.update", on=_bucket_name, rules=_check_patch)
 def patch(call: Call) -> Mapping[str, Any]:
-    """Changes what is named; labels are added to those there are. (A null, which deletes, reads as absent here.)"""
-    labels = {**_bucket(call).get("labels", {}), **call.body.get("labels", {})}
-    return _apply(call, {**call.body, "labels": labels} if labels else call.body)
+    """Changes what is named; a null takes a field, or a label, away, and labels are added to those there are."""
+    bucket, sent = _bucket(call), call.sent or {}
+    for key in [key for key, value in sent.items() if value is None and key in _OPTIONAL]:
+        bucket.pop(key, None)
+    unset = {key: value for key, value in _defaults().items() if key in sent and sent[key] is None}
+    changed = sent.get("labels") or {}
+    labels = {k: v for k, v in {**bucket.pop("labels", {}), **changed}.items() if v is not None}
+    rest = {key: value for key, value in call.body.items() if key != "labels"}
+    return _apply(call, {**rest, **unset, **({"labels": labels} if labels else {})})
 
 
 def _apply(call: Call, changes: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -265,27 +292,43 @@ def _remove_empty(root: Path) -> None:
     root.rmdir()
 
 
-def _object(call: Call, path: Path) -> dict[str, Any]:
+def _object(state: State, bucket: str, path: Path) -> dict[str, Any]:
     stat = path.stat()
-    name = path.relative_to(folder(call.cloud.state_dir, call.params["bucket"])).as_posix()
+    name = path.relative_to(folder(state.state_dir, bucket)).as_posix()
     written = datetime.fromtimestamp(stat.st_mtime, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    generation = str(stat.st_mtime_ns // 1000)
+    upload = state.table("storage.upload").get(f"{bucket}/{name}", {})
     return {
+        # What came with an upload, unless the file has been written again since then, through a mount.
+        **(upload if upload.get("generation") == generation else {}),
         "kind": "storage#object",
-        "id": f"{call.params['bucket']}/{name}/{stat.st_mtime_ns // 1000}",
-        "bucket": call.params["bucket"],
+        "id": f"{bucket}/{name}/{generation}",
+        "bucket": bucket,
         "name": name,
         "size": str(stat.st_size),
-        "generation": str(stat.st_mtime_ns // 1000),
+        "generation": generation,
         "metageneration": "1",
         "timeCreated": written,
         "updated": written,
     }
 
 
+def find_object(state: State, bucket: str, name: str) -> dict[str, Any] | None:
+    """The object of that name, as the API shows it; None when it is not there."""
+    path = _path(state, bucket, name)
+    return _object(state, bucket, path) if path is not None and path.is_file() else None
+
+
+def _path(state: State, bucket: str, name: str) -> Path | None:
+    """The file that stands for an object; None for a name that would lie outside the bucket's folder."""
+    root = folder(state.state_dir, bucket).resolve()
+    path = (root / name).resolve()
+    return path if root in path.parents else None
+
+
 def _object_path(call: Call) -> Path:
-    root = folder(call.cloud.state_dir, call.params["bucket"]).resolve()
-    path: Path = (root / call.params["object"]).resolve()
-    if root not in path.parents or not path.is_file():
+    path = _path(call.cloud, call.params["bucket"], call.params["object"])
+    if path is None or not path.is_file():
         raise not_found(f"No such object: {call.params['bucket']}/{call.params['object']}")
     return path
 
@@ -312,7 +355,7 @@ def list_objects(call: Call) -> Mapping[str, Any]:
     part, more = page(call, sorted(found.items(), key=lambda entry: entry[0]), default=_PAGE, most=_PAGE)
     return {
         "kind": "storage#objects",
-        "items": [_object(call, path) for _, path in part if path is not None],
+        "items": [_object(call.cloud, call.params["bucket"], path) for _, path in part if path is not None],
         "prefixes": [name for name, path in part if path is None],
         **more,
     }
@@ -322,10 +365,79 @@ def list_objects(call: Call) -> Mapping[str, Any]:
 def get_object(call: Call) -> Mapping[str, Any]:
     path = _object_path(call)
     digest = hashlib.md5(path.read_bytes(), usedforsecurity=False)
-    return {**_object(call, path), "md5Hash": base64.b64encode(digest.digest()).decode()}
+    return {
+        **_object(call.cloud, call.params["bucket"], path),
+        "md5Hash": base64.b64encode(digest.digest()).decode(),
+    }
 
 
 @service.method("storage.objects.delete", permission="storage.objects.delete", on=_bucket_name)
 def delete_object(call: Call) -> Mapping[str, Any]:
     _object_path(call).unlink()
+    call.cloud.table("storage.upload").pop(f"{call.params['bucket']}/{call.params['object']}", None)
     return {}
+
+
+# -- uploads -------------------------------------------------------------------------------------------------------
+
+# What an upload may say of its object; anything else is refused by name.
+_OF_UPLOAD = ("contentType", "metadata", "name")
+
+
+def _check_upload(call: Call) -> None:
+    if call.media is None:
+        raise ApiError("UNIMPLEMENTED", "mockgcp takes an object with its bytes only (uploadType multipart or media)")
+    for key in call.body:
+        if key not in _OF_UPLOAD:
+            raise ApiError("UNIMPLEMENTED", f"mockgcp does not emulate {key} of an uploaded object; it ignores nothing")
+    name = _upload_name(call)
+    if not name or len(name.encode()) > catalog.storage().object_name_max_bytes:
+        most = catalog.storage().object_name_max_bytes
+        raise invalid(f"An object's name has 1 to {most} bytes, got {len(name.encode())}.", ("name", "length"))
+    if any(part in ("", ".", "..") for part in name.split("/")):
+        raise ApiError("UNIMPLEMENTED", f"mockgcp keeps objects as files, so it has no object {name!r}")
+
+
+def _upload_name(call: Call) -> str:
+    name: str = call.params.get("name") or call.body.get("name", "")
+    return name
+
+
+@service.method(
+    "storage.objects.insert",
+    permission="storage.objects.create",
+    on=_bucket_name,
+    rules=_check_upload,
+    reads=("ifGenerationMatch", "name"),
+)
+def insert_object(call: Call) -> Mapping[str, Any]:
+    """Writes an object in one go; over an existing one only for who may delete it, too."""
+    bucket, name, content = call.params["bucket"], _upload_name(call), call.media or b""
+    existing = find_object(call.cloud, bucket, name)
+    wanted = call.params.get("ifGenerationMatch")
+    if wanted is not None and wanted != (existing or {}).get("generation", "0"):
+        # Reason conditionNotMet: https://docs.cloud.google.com/storage/docs/json_api/v1/status-codes
+        message = "At least one of the pre-conditions you specified did not hold."
+        raise ApiError("FAILED_PRECONDITION", message, reason="conditionNotMet", http=412)
+    needed = "storage.objects.delete"
+    if existing is not None and not call.cloud.allowed(call.principal, needed, _bucket_name(call)):
+        raise permission_denied(
+            f"{call.principal} does not have {needed} access to the Google Cloud Storage object. Permission '{needed}' "
+            "denied on resource (or it may not exist)."
+        )
+    path = folder(call.cloud.state_dir, bucket) / name
+    if path.is_dir() or any(parent.is_file() for parent in path.parents):
+        raise ApiError("UNIMPLEMENTED", f"mockgcp keeps objects as files: {name!r} cannot be a file and a folder")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    # Base64 of the number's big-endian bytes (Object.crc32c in the discovery document).
+    checksum = base64.b64encode(crc32c(content).to_bytes(4, "big")).decode()
+    made = _object(call.cloud, bucket, path)
+    call.cloud.table("storage.upload")[f"{bucket}/{name}"] = {
+        "generation": made["generation"],
+        "contentType": call.body.get("contentType", "application/octet-stream"),
+        "crc32c": checksum,
+        **({"metadata": call.body["metadata"]} if "metadata" in call.body else {}),
+    }
+    digest = hashlib.md5(content, usedforsecurity=False).digest()
+    return {**_object(call.cloud, bucket, path), "md5Hash": base64.b64encode(digest).decode()}

@@ -21,7 +21,7 @@ SOUND: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", ["cloud_run", "iam", "services", "storage", "universes"])
+@pytest.mark.parametrize("name", ["cloud_run", "iam", "monitoring", "quotas", "services", "storage", "universes"])
 def test_every_fact_has_a_value_a_source_and_a_date(name: str) -> None:
     for key in yaml.safe_load(files("infra.catalog").joinpath(f"{name}.yaml").read_text(encoding="utf-8")):
         fact = catalog.fact(name, key)

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from infra import catalog
 from mockgcp.cloud import DEFAULT_OWNER, Cloud
 from mockgcp.errors import ApiError
 from mockgcp.operations import Operation
+from mockgcp.services import artifactregistry
 
 PROJECT = "acme-train"
 OTHER = "acme-other"
@@ -21,7 +23,9 @@ BUCKET = "acme-train-checkpoints"
 EMAIL = f"gpu-job-sa@{PROJECT}.iam.gserviceaccount.com"
 IMAGE = "europe-west4-docker.pkg.dev/acme-train/jobs/trainer@sha256:" + "0" * 64
 STRANGER = "user:stranger@example.com"
-APIS = ("iam.googleapis.com", "run.googleapis.com", "storage.googleapis.com", "logging.googleapis.com")
+APIS = tuple(
+    f"{name}.googleapis.com" for name in ("artifactregistry", "cloudbuild", "iam", "logging", "run", "storage")
+)
 
 
 @dataclass(frozen=True)
@@ -98,10 +102,12 @@ class Client:
 
 
 def seeded(state_dir: Path, seed: int = 7) -> Cloud:
-    """A cloud with its clock held and two projects that have the APIs on."""
+    """A cloud with its clock held and two projects with the APIs on; the first has `IMAGE` and four L4 a region."""
     cloud = Cloud(seed=seed, state_dir=state_dir)
     for project in (PROJECT, OTHER):
         cloud.seed_project(project).services.update(APIS)
+    artifactregistry.seed_image(cloud, IMAGE)
+    cloud.quotas.set(PROJECT, catalog.gpu_quota("nvidia-l4", zonal_redundancy=False).quota_id, "*", 4)
     return cloud
 
 

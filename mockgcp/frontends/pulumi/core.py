@@ -120,7 +120,7 @@ class Provider:
                 f"gcp:universeDomain is {values['universeDomain']!r}, but this emulated Google Cloud is {universe}: "
                 "its e-mails and limits would be wrong. Take the emulator's, or start it with that universe."
             )
-        self._session = Session(self._cloud, self._principal, name)
+        self._session = Session(self._cloud, self._principal, name, values.get("region", ""))
 
     def require_seeded(self, name: str, where: str) -> None:
         """Keeps an emulator from taking the place of a real project unseen.
@@ -326,7 +326,9 @@ class Provider:
     def _live_inputs(self, kind: ResourceType, inputs: Properties, outputs: Properties) -> dict[str, Value]:
         live = reveal(outputs)
         if not inputs:
-            found = {k: v for k, v in live.items() if k in kind.inputs.fields and v not in (None, "", [], {}, False)}
+            # A zero says something only where the provider's default is another.
+            said = {k: v for k, v in live.items() if v not in (None, "", [], {}, False) or kind.defaults.get(k)}
+            found = {k: v for k, v in said.items() if k in kind.inputs.fields and v is not None}
             normal = {k: normalise(found[k]) for k, normalise in kind.table.spelling.items() if k in found}
             return {k: v for k, v in {**found, **normal}.items() if k not in kind.computed}
         shape = {key: value for key, value in inputs.items() if key != MADE_UP}

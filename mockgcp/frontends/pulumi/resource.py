@@ -20,11 +20,12 @@ Props = Mapping[str, Value]
 
 @dataclass(frozen=True)
 class Session:
-    """Who calls the cloud, and for which project by default."""
+    """Who calls the cloud, and for which project and region (empty: none) by default."""
 
     cloud: Cloud
     principal: str
     project: str
+    region: str = ""
 
     def call(self, method_id: str, params: Mapping[str, Any], body: Any = None) -> dict[str, Any]:
         """Makes a call and waits for the operation it may start.

@@ -7,7 +7,9 @@ from scenario_a import Desk, seeded_cloud
 from mockgcp.cloud import Cloud
 
 # What the official provider was seen to do is no part of the project: without it there is nothing to compare with.
-collect_ignore = [] if facts_at_hand.SCHEMAS and facts_at_hand.STATES else ["test_pulumi_recorded.py"]
+collect_ignore = (
+    [] if facts_at_hand.SCHEMAS and facts_at_hand.STATES else ["test_pulumi_recorded.py", "test_rest_recorded.py"]
+)
 
 
 @pytest.fixture

@@ -2,14 +2,17 @@
 
 from typing import Any
 
+from infra import catalog
 from mockgcp.cloud import Cloud
 from mockgcp.frontends.pulumi.core import Provider, State
 from mockgcp.frontends.pulumi.values import Value
+from mockgcp.services import artifactregistry
 
 PROJECT = "demo-project"
 NUMBER = 123456789012
 REGION = "us-central1"
 EMAIL = f"gpu-job-sa@{PROJECT}.iam.gserviceaccount.com"
+IMAGE = f"{REGION}-docker.pkg.dev/{PROJECT}/jobs/trainer@sha256:{'0' * 64}"
 BUCKET_NAME = f"gpu-checkpoints-{PROJECT}"
 
 ACCOUNT = "gcp:serviceaccount/account:Account"
@@ -17,6 +20,12 @@ BUCKET = "gcp:storage/bucket:Bucket"
 BUCKET_MEMBER = "gcp:storage/bucketIAMMember:BucketIAMMember"
 JOB = "gcp:cloudrunv2/job:Job"
 PROJECT_MEMBER = "gcp:projects/iAMMember:IAMMember"
+NETWORK = "gcp:compute/network:Network"
+SUBNETWORK = "gcp:compute/subnetwork:Subnetwork"
+ROUTER = "gcp:compute/router:Router"
+ROUTER_NAT = "gcp:compute/routerNat:RouterNat"
+REPOSITORY = "gcp:artifactregistry/repository:Repository"
+REPOSITORY_MEMBER = "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember"
 ACCOUNT_MEMBER = "gcp:serviceaccount/iAMMember:IAMMember"
 SERVICE = "gcp:projects/service:Service"
 
@@ -44,7 +53,7 @@ def task(**changes: Value) -> dict[str, Value]:
     return {
         "containers": [
             {
-                "image": f"{REGION}-docker.pkg.dev/{PROJECT}/trainers/trainer@sha256:{'0' * 64}",
+                "image": IMAGE,
                 "envs": [{"name": "CHECKPOINT_DIR", "value": "/checkpoints"}],
                 "resources": {"limits": {"cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "1"}},
                 "volumeMounts": [{"name": "checkpoints", "mountPath": "/checkpoints"}],
@@ -82,8 +91,12 @@ def bucket_member(**changes: Value) -> dict[str, Value]:
 
 
 def seeded_cloud() -> Cloud:
+    """A cloud with the project, its APIs, and one L4 and the image that the jobs here use."""
     cloud = Cloud()
-    cloud.seed_project(PROJECT, number=NUMBER).services.update(["run.googleapis.com", "iam.googleapis.com"])
+    apis = ("artifactregistry", "compute", "iam", "run")
+    cloud.seed_project(PROJECT, number=NUMBER).services.update(f"{api}.googleapis.com" for api in apis)
+    artifactregistry.seed_image(cloud, IMAGE)
+    cloud.quotas.set(PROJECT, catalog.gpu_quota("nvidia-l4", zonal_redundancy=False).quota_id, "*", 1)
     return cloud
 
 

@@ -18,6 +18,7 @@ from scenario_a import (
     bucket,
     bucket_member,
     job,
+    task,
 )
 
 from mockgcp.cloud import DEFAULT_OWNER, Cloud
@@ -89,7 +90,7 @@ def test_an_unseeded_project_of_a_resource_is_refused_at_check(desk: Desk) -> No
 
 @pytest.mark.parametrize("call", ["check", "create", "delete", "diff", "read"])
 def test_an_unknown_resource_type_names_itself(desk: Desk, call: str) -> None:
-    token, state = "gcp:compute/network:Network", State("n", {})
+    token, state = "gcp:pubsub/topic:Topic", State("n", {})
     calls = {
         "check": lambda: desk.provider.check(token, "n", {}, {}),
         "create": lambda: desk.provider.create(token, {}),
@@ -353,9 +354,13 @@ def test_another_project_in_the_configuration_replaces(desk: Desk, cloud: Cloud,
 
 def test_the_old_one_is_deleted_where_it_is(desk: Desk, cloud: Cloud, made_job: State) -> None:
     cloud.seed_project("other-project", number=2).services.update(["run.googleapis.com", "iam.googleapis.com"])
+    cloud.quotas.set("other-project", "NvidiaL4GpuAllocNoZonalRedundancyPerProjectRegion", "*", 1)
     moved = Desk(cloud, "other-project")
     moved.create(ACCOUNT, account())
-    theirs = moved.create(JOB, job({"serviceAccount": EMAIL.replace(PROJECT, "other-project")}))
+    containers = [{**task()["containers"][0], "image": "docker.io/acme/trainer"}]
+    theirs = moved.create(
+        JOB, job({"serviceAccount": EMAIL.replace(PROJECT, "other-project"), "containers": containers})
+    )
     moved.provider.delete(JOB, made_job)
     assert desk.refresh(JOB, made_job) is None
     assert moved.refresh(JOB, theirs) is not None

@@ -91,8 +91,8 @@ def test_what_the_sdk_lets_pass_is_refused(gcp_: EmulatedGcp, cloud: Cloud) -> N
 
 
 def test_unknown_types_and_functions_name_themselves(gcp_: EmulatedGcp) -> None:
-    with pytest.raises(ProviderError, match="resource type gcp:compute/network:Network"):
-        gcp_.run(lambda: gcp.compute.Network("n"))
+    with pytest.raises(ProviderError, match="resource type gcp:pubsub/topic:Topic"):
+        gcp_.run(lambda: gcp.pubsub.Topic("n"))
     with pytest.raises(ProviderError, match="function gcp:compute/getZones:getZones"):
         gcp_.run(gcp.compute.get_zones)
 

@@ -327,7 +327,7 @@ def test_retries_are_used_up_one_by_one(rig: Rig) -> None:
 
 
 def test_an_image_that_does_not_exist(rig: Rig) -> None:
-    container = {"image": "europe-west4-docker.pkg.dev/acme-train/jobs/none:latest"}
+    container = {"image": "docker.io/acme/none:latest"}  # a job is made of it: the service does not look there
     operation, execution = rig.start("", container=container, maxRetries=1)
     rig.done(operation)
     words = f"Image '{container['image']}' not found."

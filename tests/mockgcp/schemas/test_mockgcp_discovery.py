@@ -49,9 +49,8 @@ def test_a_long_running_method_has_a_duration(service: Service, method_id: str, 
     found = schemas.method(method_id)
     assert found is not None
     response = (found.response or {}).get("$ref", "")
-    starts_operation = response in ("Operation", "GoogleLongrunningOperation") and not method_id.endswith(
-        "operations.get"
-    )
+    reads_one = re.search(r"[oO]perations\.(get|wait)$", method_id)
+    starts_operation = response in ("Operation", "GoogleLongrunningOperation") and not reads_one
     assert (method_id in NOMINAL) == (starts_operation and method_id not in OTHERS)
 
 

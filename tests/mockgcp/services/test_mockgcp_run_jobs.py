@@ -5,19 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from mockgcp_client import EMAIL, IMAGE, JOB, LOCATION, PROJECT, STRANGER, Client, job
+from mockgcp_client import EMAIL, IMAGE, JOB, LOCATION, OTHER, PROJECT, STRANGER, Client, job
 
 from mockgcp import schemas
 from mockgcp.cloud import Cloud
 from mockgcp.durations import NOMINAL
 from mockgcp.schemas import validate
+from mockgcp.services import artifactregistry
 
 CREATE = "run.projects.locations.jobs.create"
 PATCH = "run.projects.locations.jobs.patch"
 GET = "run.projects.locations.jobs.get"
 NEW = {"parent": LOCATION, "jobId": "train"}
 NAME = {"name": JOB}
-L4 = {"nodeSelector": {"accelerator": "nvidia-l4"}}
+L4: dict[str, Any] = {"nodeSelector": {"accelerator": "nvidia-l4"}, "gpuZonalRedundancyDisabled": True}
 
 
 @pytest.fixture(autouse=True)
@@ -77,6 +78,12 @@ def gpu_job(cpu: str = "8", memory: str = "32Gi", **task: Any) -> dict[str, Any]
         (job(execution={"taskCount": 10001}), "taskCount", "10001 tasks; a job has 1 to 10000"),
         (job(execution={"parallelism": -1}), "parallelism", "negative"),
         ({}, "containers", "exactly one container"),
+        (job(container={"image": "ghcr.io/a/b:1"}), "image", "[region-]docker.pkg.dev or docker.io but obtained ghcr"),
+        (job(container={"image": "europe-west4-docker.pkg.dev/acme-train/b"}), "image", "Expected an image path"),
+        (job(volumes=[{"name": "v", "gcs": {"bucket": "b", "mountOptions": ["--o"]}}]), "mountOptions", "dashes"),
+        (job(vpcAccess={"networkInterfaces": [{}]}), "networkInterfaces", "at least one of network or subnetwork"),
+        (job(vpcAccess={"networkInterfaces": [{"network": "a"}] * 2}), "networkInterfaces", "single"),
+        (job(vpcAccess={"egress": "ALL_TRAFFIC"}), "egress", "needs networkInterfaces"),
     ],
 )
 def test_what_the_service_refuses_of_a_template(gcp: Client, body: dict[str, Any], path: str, words: str) -> None:
@@ -124,11 +131,123 @@ def test_a_job_name_at_the_limit_leaves_room_for_the_execution(gcp: Client) -> N
 
 
 def test_the_cap_of_a_gpu_task_is_the_universes(gcp: Client) -> None:
-    gcp.finish(CREATE, NEW, gpu_job(timeout="43200s"))
+    gcp.finish(CREATE, NEW, {**gpu_job(timeout="43200s"), "launchStage": "BETA"})
+
+
+# -- what a job needs beside itself --------------------------------------------------------------------------------
+
+
+def failed(gcp: Client, body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The error of a creation that ends so, and the condition of the job that stays."""
+    operation = gcp.start(CREATE, NEW, body)
+    gcp.cloud.clock.advance(NOMINAL[CREATE])
+    assert operation.error is not None
+    return f"{operation.error.status}: {operation.error.message}", gcp.call(GET, NAME)["terminalCondition"]
+
+
+@pytest.mark.parametrize("suffix", ["@sha256:" + "1" * 64, ":none", ""])
+def test_a_job_whose_image_is_missing_stays_not_ready(cloud: Cloud, gcp: Client, suffix: str) -> None:
+    image = IMAGE.partition("@")[0] + suffix
+    error, condition = failed(gcp, job(container={"image": image}))
+    assert error == f"NOT_FOUND: Image '{image}' not found."
+    assert (condition["state"], condition["reason"]) == ("CONDITION_FAILED", "CONTAINER_MISSING")
+    refused = gcp.refused("run.projects.locations.jobs.run", NAME, {})
+    assert (refused.status, image in refused.message) == ("FAILED_PRECONDITION", True)
+    digest = suffix.removeprefix("@") if "@" in suffix else "sha256:" + "2" * 64
+    artifactregistry.seed_image(cloud, f"{IMAGE.partition('@')[0]}@{digest}", suffix.removeprefix(":") or "latest")
+    patched = gcp.finish(PATCH, NAME, job(container={"image": image}))
+    assert patched["terminalCondition"]["state"] == "CONDITION_SUCCEEDED"
+
+
+@pytest.mark.parametrize("image", ["busybox", "docker.io/library/busybox:1", "eu.gcr.io/a/b", "gcr.io/a/b"])
+def test_images_of_other_registries_are_taken(gcp: Client, image: str) -> None:
+    assert gcp.make_job(containers=[{"image": image}])["template"]["template"]["containers"][0]["image"] == image
+
+
+def test_whoever_deploys_an_image_must_be_allowed_to_read_it(cloud: Cloud, gcp: Client) -> None:
+    cloud.policies.grant(f"projects/{PROJECT}", "roles/run.developer", STRANGER)
+    cloud.policies.grant(f"projects/{PROJECT}/serviceAccounts/{EMAIL}", "roles/iam.serviceAccountUser", STRANGER)
+    error = gcp.as_(STRANGER).refused(CREATE, NEW, job())
+    assert (error.http_status, "artifactregistry.repositories.downloadArtifacts" in error.message) == (403, True)
+
+
+def test_an_image_of_another_project_must_be_readable_for_cloud_runs_agent(cloud: Cloud, gcp: Client) -> None:
+    image = IMAGE.replace(PROJECT, OTHER)
+    artifactregistry.seed_image(cloud, image)
+    agent = f"service-{cloud.project(PROJECT).number}@serverless-robot-prod.iam.gserviceaccount.com"
+    error, condition = failed(gcp, job(container={"image": image}))
+    assert f"Google Cloud Run Service Agent {agent} must have permission to read the image" in error
+    assert condition["reason"] == "CONTAINER_PERMISSION_DENIED"
+    repository = f"projects/{OTHER}/locations/europe-west4/repositories/jobs"
+    cloud.policies.grant(repository, "roles/artifactregistry.reader", f"serviceAccount:{agent}")
+    gcp.finish(PATCH, NAME, job(container={"image": image}))
+
+
+def test_a_gpu_needs_quota_of_its_kind_for_all_that_run_at_once(cloud: Cloud, gcp: Client) -> None:
+    gcp.finish(CREATE, NEW, gpu_job() | {"launchStage": "GA"})
+    many = gpu_job()
+    many["template"].update(taskCount=9, parallelism=5)
+    for method, params in ((CREATE, {**NEW, "jobId": "more"}), (PATCH, NAME)):
+        error = gcp.refused(method, params, many)
+        assert "Parallelism must be set to 4 or fewer in order to set GPU requirements." in error.message
+        assert "NvidiaL4GpuAllocNoZonalRedundancyPerProjectRegion requested: 5 allowed: 4" in error.message
+    many["template"]["parallelism"] = 4
+    gcp.finish(PATCH, NAME, many)
+    redundant = gcp.refused(CREATE, {**NEW, "jobId": "more"}, gpu_job(gpuZonalRedundancyDisabled=False))
+    assert "You do not have quota for using GPUs with zonal redundancy." in redundant.message
+    cloud.quotas.set(PROJECT, "NvidiaL4GpuAllocNoZonalRedundancyPerProjectRegion", "europe-west4", 0)
+    assert "without zonal redundancy." in gcp.refused(PATCH, NAME, gpu_job()).message
+
+
+def test_a_gpu_is_not_in_every_region(gcp: Client) -> None:
+    elsewhere = {**NEW, "parent": LOCATION.replace("europe-west4", "us-west2")}
+    error = gcp.refused(CREATE, elsewhere, gpu_job())
+    assert (error.status, "no nvidia-l4 in us-west2" in error.message) == ("INVALID_ARGUMENT", True)
+
+
+@pytest.mark.parametrize(
+    ("body", "feature"),
+    [
+        (gpu_job(timeout="3601s"), "long running GPU jobs"),
+        (gpu_job(cpu="20", memory="80Gi", nodeSelector={"accelerator": "nvidia-rtx-pro-6000"}), "nvidia-rtx-pro-6000"),
+    ],
+)
+def test_a_preview_feature_needs_launch_stage_beta(
+    cloud: Cloud, gcp: Client, body: dict[str, Any], feature: str
+) -> None:
+    cloud.quotas.set(PROJECT, "NvidiaRtxPro6000GpuAllocNoZonalRedundancyPerProjectRegion", "*", 1)
+    for sent in (body, {**body, "launchStage": "GA"}):
+        error = gcp.refused(CREATE, NEW, sent)
+        assert f"The feature '{feature}" in error.message
+        assert "should be specified at least as BETA" in error.message
+    gcp.finish(CREATE, NEW, {**body, "launchStage": "BETA"})
+
+
+def test_a_network_must_be_there_when_the_job_becomes_ready(cloud: Cloud, gcp: Client) -> None:
+    body = job(vpcAccess={"networkInterfaces": [{"network": "holdfast", "subnetwork": "holdfast"}]})
+    error, condition = failed(gcp, body)
+    assert (f"projects/{PROJECT}/global/networks/holdfast" in error, condition["reason"]) == (
+        True,
+        "VPC_NETWORK_NOT_FOUND",
+    )
+    cloud.table("compute.network")[f"projects/{PROJECT}/global/networks/holdfast"] = {}
+    cloud.table("compute.subnetwork")[f"projects/{PROJECT}/regions/europe-west4/subnetworks/holdfast"] = {}
+    made = gcp.finish(PATCH, NAME, body)
+    assert made["template"]["template"]["vpcAccess"]["egress"] == "PRIVATE_RANGES_ONLY"
+    only = job(vpcAccess={"networkInterfaces": [{"network": f"projects/{PROJECT}/global/networks/holdfast"}]})
+    gcp.finish(PATCH, NAME, only)
+
+
+def test_compute_engines_default_account_once_it_is_there(cloud: Cloud, gcp: Client) -> None:
+    cloud.project(PROJECT).services.add("compute.googleapis.com")
+    made = gcp.finish(CREATE, NEW, job(serviceAccount=""))
+    email = f"{cloud.project(PROJECT).number}-compute@developer.gserviceaccount.com"
+    assert made["template"]["template"]["serviceAccount"] == email
 
 
 def test_a_caller_must_be_allowed_to_act_as_the_account(cloud: Cloud, gcp: Client) -> None:
-    cloud.policies.grant(f"projects/{PROJECT}", "roles/run.developer", STRANGER)
+    for role in ("roles/run.developer", "roles/artifactregistry.reader"):
+        cloud.policies.grant(f"projects/{PROJECT}", role, STRANGER)
     stranger = gcp.as_(STRANGER)
     error = stranger.refused(CREATE, NEW, job())
     assert (error.http_status, "iam.serviceaccounts.actAs" in error.message) == (403, True)

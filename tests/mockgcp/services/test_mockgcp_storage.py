@@ -9,6 +9,7 @@ import pytest
 from mockgcp_client import BUCKET, EMAIL, OTHER, PROJECT, STRANGER, Client
 
 from mockgcp.cloud import Cloud
+from mockgcp.errors import ApiError
 from mockgcp.services import storage
 
 INSERT = "storage.buckets.insert"
@@ -243,3 +244,99 @@ def test_an_object_name_cannot_leave_the_buckets_folder(gcp: Client, folder: Pat
     for method in ("get", "delete"):
         assert gcp.refused(f"storage.objects.{method}", {**THIS, "object": name}).http_status == 404
     assert secret.exists()
+
+
+# -- uploads -------------------------------------------------------------------------------------------------------
+
+INSERT_OBJECT = "storage.objects.insert"
+CONTENT = b"123456789"
+
+
+def upload(client: Client, name: str, content: bytes = CONTENT, **more: Any) -> dict[str, Any]:
+    params = {"bucket": BUCKET, "name": name, **more.pop("params", {})}
+    answer = client.cloud.call(INSERT_OBJECT, params, more or {}, client.principal, media=content)
+    assert isinstance(answer, dict)
+    return answer
+
+
+def test_an_upload_is_a_file_and_answers_its_checksums(gcp: Client, folder: Path) -> None:
+    made = upload(gcp, "source/a.tgz", contentType="application/gzip", metadata={"by": "me"})
+    assert (folder / "source/a.tgz").read_bytes() == CONTENT
+    # The checksum of these digits is the one that descriptions of CRC-32C give: E3069283.
+    assert (made["size"], made["crc32c"], made["md5Hash"]) == ("9", "4waSgw==", "JfnnlDI7RTiF9RgfG2JNCw==")
+    found = gcp.call("storage.objects.get", {"bucket": BUCKET, "object": "source/a.tgz"})
+    assert found == made
+    assert (found["contentType"], found["metadata"]) == ("application/gzip", {"by": "me"})
+    write(folder, "source/a.tgz", "through the mount")
+    assert "contentType" not in gcp.call("storage.objects.get", {"bucket": BUCKET, "object": "source/a.tgz"})
+
+
+def test_an_upload_on_the_condition_that_nothing_is_there(gcp: Client, folder: Path) -> None:
+    made = upload(gcp, "a", params={"ifGenerationMatch": "0"})
+    for generation in ("0", "1"):
+        with pytest.raises(ApiError) as caught:
+            upload(gcp, "a", params={"ifGenerationMatch": generation})
+        assert (caught.value.http_status, caught.value.reason) == (412, "conditionNotMet")
+    upload(gcp, "a", b"new", params={"ifGenerationMatch": made["generation"]})
+    assert (folder / "a").read_bytes() == b"new"
+
+
+def test_creating_objects_is_not_yet_overwriting_them(gcp: Client, folder: Path) -> None:
+    gcp.grant(BUCKET, "roles/storage.objectCreator", STRANGER)
+    stranger = gcp.as_(STRANGER)
+    upload(stranger, "a")
+    with pytest.raises(ApiError, match=r"storage\.objects\.delete"):
+        upload(stranger, "a")
+    assert [item["name"] for item in gcp.call("storage.objects.list", THIS)["items"]] == ["a"]
+
+
+@pytest.mark.parametrize("name", ["../x", "a//b", "a/", "/a", "./a", "taken/below", "folder"])
+def test_names_that_a_file_cannot_have(gcp: Client, folder: Path, name: str) -> None:
+    write(folder, "taken")
+    write(folder, "folder/x")
+    with pytest.raises(ApiError) as caught:
+        upload(gcp, name)
+    assert caught.value.status == "UNIMPLEMENTED"
+
+
+def test_an_upload_has_a_name_and_bytes_and_nothing_unknown(gcp: Client, folder: Path) -> None:
+    for name in ("", "x" * 1025):
+        with pytest.raises(ApiError, match="1 to 1024 bytes"):
+            upload(gcp, name)
+    assert gcp.refused(INSERT_OBJECT, {"bucket": BUCKET, "name": "a"}, {}).status == "UNIMPLEMENTED"
+    with pytest.raises(ApiError, match="temporaryHold"):
+        upload(gcp, "a", temporaryHold=True)
+
+
+# -- changes by null, and lifecycle rules --------------------------------------------------------------------------
+
+
+def test_a_null_takes_a_field_or_a_label_away(gcp: Client) -> None:
+    rule = {"action": {"type": "Delete"}, "condition": {"age": 1}}
+    gcp.make_bucket(labels={"a": "1", "b": "2"}, lifecycle={"rule": [rule]}, storageClass="NEARLINE")
+    changed = gcp.call("storage.buckets.patch", THIS, {"labels": {"a": None}, "lifecycle": None, "storageClass": None})
+    assert (changed["labels"], "lifecycle" in changed, changed["storageClass"]) == ({"b": "2"}, False, "STANDARD")
+    assert "labels" not in gcp.call("storage.buckets.patch", THIS, {"labels": {"b": None}})
+    assert gcp.call("storage.buckets.patch", THIS, {"labels": {"c": "3"}})["labels"] == {"c": "3"}
+    assert "labels" not in gcp.call("storage.buckets.patch", THIS, {"labels": None})
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ({"action": {"type": "Delete"}}, "at least one condition"),
+        ({"action": {"type": "SetStorageClass"}, "condition": {"age": 1}}, "storageClass is ''"),
+        (
+            {"action": {"type": "AbortIncompleteMultipartUpload"}, "condition": {"age": 1, "isLive": True}},
+            "takes no condition isLive",
+        ),
+    ],
+)
+def test_lifecycle_rules(gcp: Client, rule: dict[str, Any], words: str) -> None:
+    error = gcp.refused(INSERT, IN_PROJECT, bucket(lifecycle={"rule": [rule]}))
+    assert (error.status, words in error.message) == ("INVALID_ARGUMENT", True)
+
+
+def test_a_lifecycle_rule_by_prefix_stays_as_it_was_sent(gcp: Client) -> None:
+    rule = {"action": {"type": "Delete"}, "condition": {"age": 30, "matchesPrefix": ["tmp/", "logs/"]}}
+    assert gcp.make_bucket(lifecycle={"rule": [rule]})["lifecycle"] == {"rule": [rule]}

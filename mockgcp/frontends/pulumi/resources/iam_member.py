@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mockgcp.errors import ApiError
+from mockgcp.errors import ApiError, invalid
 from mockgcp.frontends.pulumi.resource import Props, Request, ResourceType, Session, id_parts
 from mockgcp.frontends.pulumi.schema import Object
 from mockgcp.frontends.pulumi.translate import Table
@@ -26,6 +26,18 @@ class PolicyCalls:
     mask: Mapping[str, str] = field(default_factory=dict)
 
 
+def located(session: Session, properties: Props) -> Props:
+    """The properties with the provider's own region for a location that the program leaves out.
+
+    Raises:
+        ApiError: neither has one.
+    """
+    location = properties.get("location") or session.region
+    if not location:
+        raise invalid("location is missing: set it, or gcp:region for the provider", ("location", "required"))
+    return {**properties, "location": location}
+
+
 def iam_member(
     token: str,
     resource: type,
@@ -40,7 +52,18 @@ def iam_member(
     `spelling` is Table's; `derive` gives the outputs that the provider keeps in another spelling than the program's.
     """
 
+    fields = frozenset(Object(args).fields)
+
+    def placed(session: Session, properties: Props) -> Props:
+        return located(session, properties) if "location" in fields else properties
+
+    def derived(session: Session, properties: Props, rest: Mapping[str, Any]) -> Props:
+        here = placed(session, properties)
+        location = {"location": here["location"]} if "location" in fields else {}
+        return {**location, **derive(here), "etag": rest.get("etag", "")}
+
     def edit(session: Session, properties: Props, *, add: bool) -> Mapping[str, Any]:
+        properties = placed(session, properties)
         role, member = properties["role"], properties["member"]
         for attempt in range(_ATTEMPTS):
             policy = session.call(calls.get.method, calls.get.fill(properties), calls.get_body)
@@ -66,6 +89,7 @@ def iam_member(
         return edit(session, properties, add=True)
 
     def read(session: Session, properties: Props) -> Mapping[str, Any] | None:
+        properties = placed(session, properties)
         try:
             policy = session.call(calls.get.method, calls.get.fill(properties), calls.get_body)
         except ApiError as error:
@@ -83,7 +107,6 @@ def iam_member(
                 raise
 
     identifier = f"{target}/{{role}}/{{member}}"
-    fields = frozenset(Object(args).fields)
     return ResourceType(
         token=token,
         resource=resource,
@@ -96,6 +119,7 @@ def iam_member(
         delete=delete,
         in_project="project" in fields,
         replace_on=fields,
+        computed=(fields - Object(args).required) & {"location", "project"},
         table=Table(local=fields, spelling=spelling or {}),
-        derive=lambda session, properties, rest: {**derive(properties), "etag": rest.get("etag", "")},
+        derive=derived,
     )

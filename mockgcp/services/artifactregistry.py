@@ -1,0 +1,612 @@
+"""Artifact Registry v1: repositories of container images, their policies, and images with their tags.
+
+An image comes here by a build (cloudbuild.py) or by `seed_image`; the registry's own push protocol is not emulated.
+Deliberately not done: other formats, remote and virtual repositories, encryption keys, vulnerability scanning, and the
+daily job that applies clean-up policies (they are checked and kept).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from infra import catalog
+from mockgcp.errors import ApiError, already_exists, failed_precondition, invalid, not_found
+from mockgcp.operations import Operation
+from mockgcp.paging import PARAMS, page
+from mockgcp.service import Call, Service
+from mockgcp.state import State
+
+service = Service("artifactregistry", host="artifactregistry.googleapis.com")
+
+_REPOSITORIES = "artifactregistry.projects.locations.repositories"
+_MEDIA_TYPE = "application/vnd.oci.image.manifest.v1+json"
+# 1000: the API's reference pages of these lists (pageSize); of the default no page says more than "server-chosen".
+_PAGE = 1000
+
+
+# -- image references ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image in this universe's Artifact Registry: HOST/PROJECT/REPOSITORY/NAME, with a tag, a digest or both."""
+
+    location: str
+    project: str
+    repository_id: str
+    name: str
+    tag: str
+    digest: str
+
+    @property
+    def repository(self) -> str:
+        """The repository's full name."""
+        return f"projects/{self.project}/locations/{self.location}/repositories/{self.repository_id}"
+
+    @property
+    def package(self) -> str:
+        """The package's full name; a slash in the image's name is escaped, as in the API."""
+        return f"{self.repository}/packages/{self.name.replace('/', '%2F')}"
+
+
+_REFERENCE = re.compile(r"(?P<path>[^:@]+)(?::(?P<tag>[\w][\w.-]{0,127}))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?")
+
+
+def parse(state: State, reference: str) -> Image | None:
+    """The image that a reference names; None when it is not one of this universe's Artifact Registry."""
+    host, _, rest = reference.partition("/")
+    location = host.removesuffix(state.universe.docker_registry(""))
+    match = _REFERENCE.fullmatch(rest)
+    if location == host or match is None:
+        return None
+    parts = match["path"].split("/")
+    # A project id's colon (a domain's project, a universe's prefix) is a slash in a reference.
+    prefix = state.universe.project_prefix.removesuffix(":")
+    if prefix and parts[0] == prefix:
+        parts[:2] = [":".join(parts[:2])]
+    if len(parts) < 3:
+        return None
+    project, repository, *name = parts
+    digest = match["digest"] or ""
+    return Image(location, project, repository, "/".join(name), match["tag"] or ("" if digest else "latest"), digest)
+
+
+def find(state: State, image: Image) -> str | None:
+    """The digest of an image that is there, by its digest, else by its tag; None when it is not."""
+    if image.digest:
+        found = f"{image.package}/versions/{image.digest}" in state.table("artifactregistry.version")
+        return image.digest if found else None
+    tag = state.table("artifactregistry.tag").get(f"{image.package}/tags/{image.tag}")
+    return tag["version"].rpartition("/")[2] if tag else None
+
+
+def push(state: State, image: Image, digest: str, size: int = 0) -> None:
+    """Puts an image of that digest, and the reference's tag on it, into its repository.
+
+    Raises:
+        ApiError: NOT_FOUND without the repository, FAILED_PRECONDITION for a tag that is taken and immutable.
+    """
+    repository = state.table("artifactregistry.repository").get(image.repository)
+    if repository is None:
+        raise not_found(f'name unknown: Repository "{image.repository_id}" not found')
+    version, tag = f"{image.package}/versions/{digest}", f"{image.package}/tags/{image.tag}"
+    tags, now = state.table("artifactregistry.tag"), state.clock.timestamp()
+    if image.tag and tags.get(tag, {}).get("version", version) != version:
+        _require_mutable(repository, tag)
+    made = state.table("artifactregistry.version").setdefault(
+        version, {"name": version, "createTime": now, "metadata": {"imageSizeBytes": str(size)}}
+    )
+    made["updateTime"] = now
+    if image.tag:
+        tags[tag] = {"name": tag, "version": version}
+
+
+def seed_image(state: State, reference: str, tag: str = "") -> None:
+    """Makes an image, its tag if one is given, and its repository exist; the reference has a digest.
+
+    Raises:
+        ValueError: the reference has no digest or is not of this universe's Artifact Registry.
+    """
+    image = parse(state, reference)
+    if image is None or not image.digest:
+        raise ValueError(f"{reference!r} is no image with a digest in {state.universe.docker_registry('LOCATION')}")
+    with state.changed:
+        if image.repository not in state.table("artifactregistry.repository"):
+            _store(state, image.repository, {"format": "DOCKER", "mode": "STANDARD_REPOSITORY"})
+        named = Image(image.location, image.project, image.repository_id, image.name, tag or image.tag, "")
+        push(state, named, image.digest)
+
+
+def _require_mutable(repository: Mapping[str, Any], tag: str) -> None:
+    # What immutable tags forbid: DockerRepositoryConfig in the discovery document; the message's words are unchecked.
+    if repository.get("dockerConfig", {}).get("immutableTags"):
+        raise failed_precondition(
+            f"The repository {repository['name']} has enabled tag immutability: tag {tag.rpartition('/')[2]!r} exists "
+            "and cannot be moved or deleted."
+        )
+
+
+# -- repositories --------------------------------------------------------------------------------------------------
+
+
+def _canonical(call: Call, name: str) -> str:
+    parts = name.split("/")
+    return "/".join([parts[0], call.cloud.project(parts[1]).id, *parts[2:]])
+
+
+def _parent(call: Call) -> str:
+    return _canonical(call, call.params["parent"])
+
+
+def _name(call: Call) -> str:
+    return _canonical(call, call.params.get("name") or call.params["resource"])
+
+
+def _repository_name(call: Call) -> str:
+    """The full name of the repository that a call is about or in."""
+    name = call.params.get("name") or call.params.get("parent") or call.params["resource"]
+    return _canonical(call, "/".join(name.split("/")[:6]))
+
+
+def _repository(call: Call) -> dict[str, Any]:
+    name = _repository_name(call)
+    found = call.cloud.table("artifactregistry.repository").get(name)
+    if found is None:
+        raise not_found(f'Repository "{name}" was not found.')
+    return found
+
+
+# Of a repository, what is refused rather than ignored.
+_NOT_EMULATED = (
+    *("disallowUnspecifiedMode", "kmsKeyName", "mavenConfig"),
+    *("platformLogsConfig", "remoteRepositoryConfig", "virtualRepositoryConfig"),
+)
+
+
+def _check_create(call: Call) -> None:
+    if problem := catalog.repository_id_problem(call.params.get("repositoryId", "")):
+        raise invalid(f"repositoryId: {problem.message}", ("repositoryId", "malformed"))
+    location = call.params["parent"].split("/")[3]
+    if problem := catalog.repository_location_problem(location, call.cloud.universe):
+        raise invalid(f"location: {problem.message}", ("parent", "unknown location"))
+    if call.body.get("format", "FORMAT_UNSPECIFIED") == "FORMAT_UNSPECIFIED":
+        raise invalid("format: a repository needs one, such as DOCKER", ("format", "required"))
+    _check(call.body)
+
+
+def _check(body: Mapping[str, Any]) -> None:
+    for key in _NOT_EMULATED:
+        if body.get(key):
+            raise ApiError("UNIMPLEMENTED", f"mockgcp does not emulate {key} of a repository; it ignores nothing")
+    for key, known in (("format", "DOCKER"), ("mode", "STANDARD_REPOSITORY")):
+        if body.get(key, known) not in (known, f"{key.upper()}_UNSPECIFIED"):
+            raise ApiError("UNIMPLEMENTED", f"mockgcp has repositories of {key} {known} only, not {body[key]}")
+    problems = catalog.label_problems(body.get("labels", {}))
+    problems += catalog.cleanup_policy_problems(body.get("cleanupPolicies", {}))
+    if problems:
+        raise invalid("; ".join(f"{p.field}: {p.message}" for p in problems), *((p.field, p.message) for p in problems))
+
+
+def _store(state: State, name: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    _, project, _, location, _, repository_id = name.split("/")
+    now = state.clock.timestamp()
+    stored = state.table("artifactregistry.repository")[name] = {
+        **_shown(body),
+        "mode": "STANDARD_REPOSITORY",
+        "name": name,
+        "registryUri": f"{state.universe.docker_registry(location)}/{project.replace(':', '/')}/{repository_id}",
+        "createTime": now,
+        "updateTime": now,
+    }
+    return stored
+
+
+def _shown(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields as the server shows them: each clean-up policy with its id, scanning with its state."""
+    policies = {key: {**policy, "id": key} for key, policy in body.get("cleanupPolicies", {}).items()}
+    scanning = body.get("vulnerabilityScanningConfig", {})
+    return {
+        **body,
+        **({"cleanupPolicies": policies} if policies else {}),
+        "vulnerabilityScanningConfig": {**scanning, "enablementState": "SCANNING_DISABLED"},
+    }
+
+
+@service.method(
+    f"{_REPOSITORIES}.create",
+    permission="artifactregistry.repositories.create",
+    on=_parent,
+    rules=_check_create,
+    reads=("repositoryId",),
+    answers="Repository",
+)
+def create(call: Call) -> Operation:
+    name = f"{_parent(call)}/repositories/{call.params['repositoryId']}"
+    if name in call.cloud.table("artifactregistry.repository"):
+        raise already_exists("the repository already exists")
+    # Taken at once, so that a second creation meanwhile is refused.
+    stored = _store(call.cloud, name, call.body)
+    return call.cloud.operations.run(_operation(call, name), (call.duration_s, lambda: dict(stored)))
+
+
+def _operation(call: Call, name: str) -> Operation:
+    location = "/".join(name.split("/")[:4])
+    return Operation(f"{location}/operations/{call.cloud.uid()}", {})
+
+
+@service.method(f"{_REPOSITORIES}.get", permission="artifactregistry.repositories.get", on=_repository_name)
+def get(call: Call) -> Mapping[str, Any]:
+    return {**_repository(call), "sizeBytes": "0"}
+
+
+@service.method(f"{_REPOSITORIES}.list", permission="artifactregistry.repositories.list", on=_parent, reads=PARAMS)
+def list_(call: Call) -> Mapping[str, Any]:
+    return _listed(call, "artifactregistry.repository", f"{_parent(call)}/repositories/", "repositories")
+
+
+def _listed(call: Call, kind: str, prefix: str, key: str) -> Mapping[str, Any]:
+    found, more = page(call, list(_below(call.cloud, kind, prefix)), default=_PAGE, most=_PAGE)
+    return {key: found, **more}
+
+
+def _below(state: State, kind: str, prefix: str) -> Iterator[dict[str, Any]]:
+    return (row for name, row in sorted(state.table(kind).items()) if name.startswith(prefix))
+
+
+_CHANGEABLE = (
+    *("cleanupPolicies", "cleanupPolicyDryRun", "description"),
+    *("dockerConfig", "labels", "vulnerabilityScanningConfig"),
+)
+
+
+def _check_patch(call: Call) -> None:
+    mask = [path for path in call.params.get("updateMask", "").split(",") if path]
+    unknown = [path for path in mask if _top(path) not in _CHANGEABLE]
+    if not mask or unknown:
+        raise invalid(
+            f"updateMask {','.join(mask)!r}: name what changes, of {', '.join(_CHANGEABLE)}",
+            ("updateMask", "unsupported"),
+        )
+    _check(call.body)
+
+
+def _top(path: str) -> str:
+    """The top-level field of a mask's path: all of them are replaced whole."""
+    head = path.split(".")[0]
+    return re.sub(r"_([a-z])", lambda m: m[1].upper(), head)
+
+
+@service.method(
+    f"{_REPOSITORIES}.patch",
+    permission="artifactregistry.repositories.update",
+    on=_repository_name,
+    rules=_check_patch,
+    reads=("updateMask",),
+)
+def patch(call: Call) -> Mapping[str, Any]:
+    repository, sent = _repository(call), _shown(call.body)
+    for key in {_top(path) for path in call.params["updateMask"].split(",")}:
+        if key in call.body:
+            repository[key] = sent[key]
+        else:
+            repository.pop(key, None)
+    repository["updateTime"] = call.cloud.clock.timestamp()
+    return repository
+
+
+@service.method(
+    f"{_REPOSITORIES}.delete",
+    permission="artifactregistry.repositories.delete",
+    on=_repository_name,
+    answers="Empty",
+)
+def delete(call: Call) -> Operation:
+    """Deletes the repository with all that is in it, tags that cannot move included."""
+    name, stored = _repository_name(call), _repository(call)
+
+    def gone() -> Mapping[str, Any]:
+        if call.cloud.table("artifactregistry.repository").get(name) is stored:
+            del call.cloud.table("artifactregistry.repository")[name]
+            for kind in ("artifactregistry.version", "artifactregistry.tag"):
+                _drop(call.cloud, kind, f"{name}/")
+            call.cloud.policies.drop(name)
+        return {}
+
+    return call.cloud.operations.run(_operation(call, name), (call.duration_s, gone))
+
+
+def _drop(state: State, kind: str, prefix: str) -> None:
+    table = state.table(kind)
+    for name in [name for name in table if name.startswith(prefix)]:
+        del table[name]
+
+
+@service.method(
+    f"{_REPOSITORIES}.getIamPolicy",
+    permission="artifactregistry.repositories.getIamPolicy",
+    on=_repository_name,
+    reads=("options.requestedPolicyVersion",),  # without conditions every version says the same
+)
+def get_iam_policy(call: Call) -> Mapping[str, Any]:
+    return call.cloud.policies.get(_repository(call)["name"])
+
+
+@service.method(
+    f"{_REPOSITORIES}.setIamPolicy", permission="artifactregistry.repositories.setIamPolicy", on=_repository_name
+)
+def set_iam_policy(call: Call) -> Mapping[str, Any]:
+    return call.cloud.policies.set(_repository(call)["name"], call.body.get("policy", {}))
+
+
+@service.method(f"{_REPOSITORIES}.testIamPermissions", on=_repository_name)
+def test_iam_permissions(call: Call) -> Mapping[str, Any]:
+    name, asked = _repository(call)["name"], call.body.get("permissions", [])
+    return {"permissions": [p for p in asked if call.cloud.allowed(call.principal, p, name)]}
+
+
+# -- locations and operations --------------------------------------------------------------------------------------
+
+
+@service.method(
+    "artifactregistry.projects.locations.list",
+    permission="artifactregistry.locations.list",
+    on=lambda call: _canonical(call, call.params["name"]),
+    reads=PARAMS,
+)
+def list_locations(call: Call) -> Mapping[str, Any]:
+    project = _canonical(call, call.params["name"])
+    found, more = page(call, catalog.repository_locations(call.cloud.universe))
+    return {"locations": [{"name": f"{project}/locations/{at}", "locationId": at} for at in found], **more}
+
+
+@service.method("artifactregistry.projects.locations.get", permission="artifactregistry.locations.get", on=_name)
+def get_location(call: Call) -> Mapping[str, Any]:
+    at = _name(call).rpartition("/")[2]
+    if catalog.repository_location_problem(at, call.cloud.universe):
+        raise not_found(f"Location {_name(call)} is not found.")
+    return {"name": _name(call), "locationId": at}
+
+
+# The API has no permission of its own for reading an operation.
+@service.method("artifactregistry.projects.locations.operations.get", on=_name)
+def get_operation(call: Call) -> Mapping[str, Any]:
+    found = call.cloud.operations.get(call.params["name"])
+    if found is None:
+        raise not_found(f"Operation {call.params['name']} was not found.")
+    return found.to_dict()
+
+
+# -- images, by the three views that the API has of them -----------------------------------------------------------
+
+
+def _in_repository(call: Call) -> str:
+    """The repository that a call lists or reads from; it must be there."""
+    name: str = _repository(call)["name"]
+    return name
+
+
+def _tags(state: State, version: str) -> list[str]:
+    package = version.partition("/versions/")[0]
+    return [t["name"] for t in _below(state, "artifactregistry.tag", f"{package}/tags/") if t["version"] == version]
+
+
+def _docker_image(state: State, version: Mapping[str, Any]) -> dict[str, Any]:
+    package, _, digest = version["name"].partition("/versions/")
+    repository, _, name = package.partition("/packages/")
+    registry = state.table("artifactregistry.repository")[repository]["registryUri"]
+    return {
+        "name": f"{repository}/dockerImages/{name}@{digest}",
+        "uri": f"{registry}/{name.replace('%2F', '/')}@{digest}",
+        "tags": [tag.rpartition("/")[2] for tag in _tags(state, version["name"])],
+        "imageSizeBytes": version["metadata"]["imageSizeBytes"],
+        "mediaType": _MEDIA_TYPE,
+        "uploadTime": version["createTime"],
+        "updateTime": version["updateTime"],
+    }
+
+
+@service.method(
+    f"{_REPOSITORIES}.dockerImages.list",
+    permission="artifactregistry.dockerimages.list",
+    on=_repository_name,
+    reads=PARAMS,
+)
+def list_images(call: Call) -> Mapping[str, Any]:
+    versions = list(_below(call.cloud, "artifactregistry.version", f"{_in_repository(call)}/"))
+    found, more = page(call, versions, default=_PAGE, most=_PAGE)
+    return {"dockerImages": [_docker_image(call.cloud, version) for version in found], **more}
+
+
+@service.method(
+    f"{_REPOSITORIES}.dockerImages.get", permission="artifactregistry.dockerimages.get", on=_repository_name
+)
+def get_image(call: Call) -> Mapping[str, Any]:
+    """By digest (`NAME@sha256:...`), or by tag (`NAME:TAG`), as the resource names of the API allow."""
+    repository, short = _in_repository(call), call.params["name"].rpartition("/")[2]
+    match = _REFERENCE.fullmatch(short)
+    image = match and Image("", "", "", match["path"], match["tag"] or "", match["digest"] or "")
+    package = f"{repository}/packages/{image.name}" if image else ""
+    tag = call.cloud.table("artifactregistry.tag").get(f"{package}/tags/{image.tag}") if image else None
+    name = tag["version"] if tag else f"{package}/versions/{image.digest if image else ''}"
+    version = call.cloud.table("artifactregistry.version").get(name)
+    if version is None:
+        raise not_found(f"Image {call.params['name']} was not found.")
+    return _docker_image(call.cloud, version)
+
+
+def _packages(state: State, repository: str) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for version in _below(state, "artifactregistry.version", f"{repository}/"):
+        name = version["name"].partition("/versions/")[0]
+        package = found.setdefault(name, {"name": name, "createTime": version["createTime"]})
+        package["updateTime"] = max(package.get("updateTime", ""), version["updateTime"])
+    return found
+
+
+def _package(call: Call) -> dict[str, Any]:
+    """The package that a call is about or in."""
+    name = call.params.get("name") or call.params["parent"]
+    name = _canonical(call, "/".join(name.split("/")[:8]))
+    found = _packages(call.cloud, _in_repository(call)).get(name)
+    if found is None:
+        raise not_found(f'Package "{name}" was not found.')
+    return found
+
+
+@service.method(
+    f"{_REPOSITORIES}.packages.list",
+    permission="artifactregistry.packages.list",
+    on=_repository_name,
+    reads=PARAMS,
+)
+def list_packages(call: Call) -> Mapping[str, Any]:
+    found, more = page(call, list(_packages(call.cloud, _in_repository(call)).values()), default=_PAGE, most=_PAGE)
+    return {"packages": found, **more}
+
+
+@service.method(f"{_REPOSITORIES}.packages.get", permission="artifactregistry.packages.get", on=_repository_name)
+def get_package(call: Call) -> Mapping[str, Any]:
+    return _package(call)
+
+
+@service.method(
+    f"{_REPOSITORIES}.packages.delete",
+    permission="artifactregistry.packages.delete",
+    on=_repository_name,
+    answers="Empty",
+)
+def delete_package(call: Call) -> Operation:
+    name = _package(call)["name"]
+    for tag in _below(call.cloud, "artifactregistry.tag", f"{name}/tags/"):
+        _require_mutable(_repository(call), tag["name"])
+
+    def gone() -> Mapping[str, Any]:
+        for kind in ("artifactregistry.version", "artifactregistry.tag"):
+            _drop(call.cloud, kind, f"{name}/")
+        return {}
+
+    return call.cloud.operations.run(_operation(call, name), (call.duration_s, gone))
+
+
+def _row(call: Call, kind: str) -> dict[str, Any]:
+    """The version or tag that a call is about."""
+    _in_repository(call)
+    found = call.cloud.table(f"artifactregistry.{kind}").get(_name(call))
+    if found is None:
+        raise not_found(f'{kind.capitalize()} "{_name(call)}" was not found.')
+    return found
+
+
+def _version_shown(call: Call, version: Mapping[str, Any]) -> dict[str, Any]:
+    names = _tags(call.cloud, version["name"]) if call.params.get("view") == "FULL" else []
+    tags = call.cloud.table("artifactregistry.tag")
+    return {**version, **({"relatedTags": [tags[name] for name in names]} if names else {})}
+
+
+@service.method(
+    f"{_REPOSITORIES}.packages.versions.list",
+    permission="artifactregistry.versions.list",
+    on=_repository_name,
+    reads=("view", *PARAMS),
+)
+def list_versions(call: Call) -> Mapping[str, Any]:
+    prefix = f"{_package(call)['name']}/versions/"
+    found, more = page(call, list(_below(call.cloud, "artifactregistry.version", prefix)), default=_PAGE, most=_PAGE)
+    return {"versions": [_version_shown(call, version) for version in found], **more}
+
+
+@service.method(
+    f"{_REPOSITORIES}.packages.versions.get",
+    permission="artifactregistry.versions.get",
+    on=_repository_name,
+    reads=("view",),
+)
+def get_version(call: Call) -> Mapping[str, Any]:
+    return _version_shown(call, _row(call, "version"))
+
+
+@service.method(
+    f"{_REPOSITORIES}.packages.versions.delete",
+    permission="artifactregistry.versions.delete",
+    on=_repository_name,
+    reads=("force",),
+    answers="Empty",
+)
+def delete_version(call: Call) -> Operation:
+    name = _row(call, "version")["name"]
+    tags = _tags(call.cloud, name)
+    for tag in tags:
+        _require_mutable(_repository(call), tag)
+    if tags and not call.params.get("force"):
+        raise failed_precondition(f"The version {name} is tagged: delete its tags first, or say force.")
+
+    def gone() -> Mapping[str, Any]:
+        call.cloud.table("artifactregistry.version").pop(name, None)
+        for tag in tags:
+            call.cloud.table("artifactregistry.tag").pop(tag, None)
+        return {}
+
+    return call.cloud.operations.run(_operation(call, name), (call.duration_s, gone))
+
+
+@service.method(
+    f"{_REPOSITORIES}.packages.tags.list",
+    permission="artifactregistry.tags.list",
+    on=_repository_name,
+    reads=PARAMS,
+)
+def list_tags(call: Call) -> Mapping[str, Any]:
+    return _listed(call, "artifactregistry.tag", f"{_package(call)['name']}/tags/", "tags")
+
+
+@service.method(f"{_REPOSITORIES}.packages.tags.get", permission="artifactregistry.tags.get", on=_repository_name)
+def get_tag(call: Call) -> Mapping[str, Any]:
+    return _row(call, "tag")
+
+
+@service.method(
+    f"{_REPOSITORIES}.packages.tags.create",
+    permission="artifactregistry.tags.create",
+    on=_repository_name,
+    reads=("tagId",),
+)
+def create_tag(call: Call) -> Mapping[str, Any]:
+    name = f"{_package(call)['name']}/tags/{call.params.get('tagId', '')}"
+    if name in call.cloud.table("artifactregistry.tag"):
+        raise already_exists(f'Tag "{name}" already exists.')
+    return _tagged(call, name)
+
+
+@service.method(
+    f"{_REPOSITORIES}.packages.tags.patch",
+    permission="artifactregistry.tags.update",
+    on=_repository_name,
+    reads=("updateMask",),  # a tag has but one field to change
+)
+def patch_tag(call: Call) -> Mapping[str, Any]:
+    tag = _row(call, "tag")
+    if call.body.get("version") != tag["version"]:
+        _require_mutable(_repository(call), tag["name"])
+    return _tagged(call, tag["name"])
+
+
+def _tagged(call: Call, name: str) -> dict[str, Any]:
+    version = _canonical(call, call.body.get("version") or "projects/-")
+    if (
+        version not in call.cloud.table("artifactregistry.version")
+        or version.partition("/versions/")[0] != (name.partition("/tags/")[0])
+    ):
+        raise not_found(f'Version "{version}" was not found in the package of the tag.')
+    tag = call.cloud.table("artifactregistry.tag")[name] = {"name": name, "version": version}
+    return tag
+
+
+@service.method(f"{_REPOSITORIES}.packages.tags.delete", permission="artifactregistry.tags.delete", on=_repository_name)
+def delete_tag(call: Call) -> Mapping[str, Any]:
+    tag = _row(call, "tag")
+    _require_mutable(_repository(call), tag["name"])
+    del call.cloud.table("artifactregistry.tag")[tag["name"]]
+    return {}
