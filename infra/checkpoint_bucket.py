@@ -1,6 +1,7 @@
 """The bucket that holds a training run's checkpoints."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import pulumi
 import pulumi_gcp as gcp
@@ -27,6 +28,10 @@ class CheckpointBucketArgs:
     """Days after which an object is deleted; None keeps checkpoints until the trainer deletes them."""
     force_destroy: bool = False
     """Whether `destroy` deletes the checkpoints with the bucket. False makes it fail while there are any."""
+    deletion_protection: bool = True
+    """Whether the bucket refuses to be deleted, or replaced, even when it is empty."""
+    labels: Mapping[str, str] = field(default_factory=names.labels)
+    """The bucket's labels."""
 
 
 class CheckpointBucket(pulumi.ComponentResource):
@@ -34,6 +39,8 @@ class CheckpointBucket(pulumi.ComponentResource):
 
     Savers commit a checkpoint by renaming its directory. That is one atomic operation with a hierarchical namespace
     only; on a flat bucket the mount refuses it. Such a bucket has uniform access and no object versioning.
+
+    Child: NAME, under which an existing bucket can be imported.
     """
 
     bucket: pulumi.Output[str]
@@ -60,9 +67,9 @@ class CheckpointBucket(pulumi.ComponentResource):
             soft_delete_policy=gcp.storage.BucketSoftDeletePolicyArgs(retention_duration_seconds=args.soft_delete_s),
             lifecycle_rules=_lifecycle(args.delete_after_days),
             force_destroy=args.force_destroy,
-            labels=names.LABELS,
+            labels=args.labels,
             # The name is fixed and global, so a replacement cannot stand beside the old bucket.
-            opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
+            opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True, protect=args.deletion_protection),
         )
         self.bucket = bucket.name
         self.url = bucket.url

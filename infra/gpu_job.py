@@ -1,6 +1,7 @@
 """A Cloud Run job with a GPU and a mounted checkpoint bucket."""
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -13,9 +14,24 @@ from infra.errors import refuse
 
 CHECKPOINT_DIR = "CHECKPOINT_DIR"
 """The environment variable that tells the trainer where the bucket is mounted."""
+RUN_ID = "HOLDFAST_RUN_ID"
+"""The environment variable that names the run, and with it the folder of its checkpoints."""
 
 _T = TypeVar("_T")
-_SETTING = {"memory_gib": "memory", "timeout_s": "task_timeout", "gpu_count": "accelerator"}
+_SETTING = {"memory_gib": "memory", "timeout_s": "task_timeout", "gpu_count": "accelerator", "region": "location"}
+_RUN_ID = re.compile(r"[A-Za-z0-9][-_.A-Za-z0-9]{0,62}")
+
+
+@dataclass(frozen=True)
+class GpuJobNetwork:
+    """Direct VPC egress."""
+
+    network: pulumi.Input[str]
+    """The network's name."""
+    subnetwork: pulumi.Input[str]
+    """The subnet's name, in the job's region."""
+    egress: str = "PRIVATE_RANGES_ONLY"
+    """Which traffic goes through it: PRIVATE_RANGES_ONLY, or ALL_TRAFFIC, which needs a NAT to reach the Internet."""
 
 
 @dataclass(frozen=True)
@@ -46,16 +62,27 @@ class GpuJobArgs:
     """Retries a task, 1 to 10: maintenance takes one, the application's own failures take the others."""
     task_count: int = 1
     """Tasks an execution, each with its own GPU and its own checkpoints."""
+    parallelism: int | None = None
+    """Tasks at once, at least 1: as many GPUs must be in the quota. None: all of them."""
     mount_path: str = "/checkpoints"
     """Where the bucket is mounted; the trainer finds it in CHECKPOINT_DIR."""
+    mount_options: Sequence[str] = ()
+    """Flags of Cloud Storage FUSE without their hyphens, such as metadata-cache-ttl-secs=60."""
+    run_id: str | None = None
+    """The run's name, a folder in the bucket; another one begins anew. None: the trainer uses the job's name."""
     env: Mapping[str, str] = field(default_factory=dict)
     """The trainer's settings."""
     secret_env: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
     """Settings that Pulumi's state keeps encrypted. Whoever may view the job sees them."""
     gpu_zonal_redundancy: bool = False
-    """Whether capacity in a second zone is kept for the job: dearer, and another quota."""
+    """Whether capacity in a second zone is kept for the job: dearer, and another quota. People report that Cloud Run
+    refuses it for jobs, for want of capacity."""
+    network: GpuJobNetwork | None = None
+    """The network that the tasks are in; None for the platform's own, which starts faster."""
     deletion_protection: bool = True
     """Whether the job refuses to be deleted, or replaced."""
+    labels: Mapping[str, str] = field(default_factory=names.labels)
+    """The job's labels."""
     universe: Universe = field(default_factory=catalog.universe)
     """The universe that the project is in, by default the public one: limits differ."""
 
@@ -63,7 +90,8 @@ class GpuJobArgs:
 class GpuJob(pulumi.ComponentResource):
     """A Cloud Run job whose tasks survive losing their GPU: they checkpoint to the bucket and are retried.
 
-    Raises InputError, before anything is registered, for what the platform or this project refuses.
+    Raises InputError, before anything is registered, for what the platform or this project refuses. Child: NAME, under
+    which an existing job can be imported.
     """
 
     job_name: pulumi.Output[str]
@@ -72,8 +100,13 @@ class GpuJob(pulumi.ComponentResource):
     """projects/PROJECT/locations/REGION/jobs/NAME"""
 
     def __init__(self, name: str, args: GpuJobArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        refuse(f"GpuJob {name}", *gpu_job_problems(args, args.universe))
+        refuse(f"GpuJob {name}", *gpu_job_problems(args, args.location, args.universe), *_network_problems(args))
         super().__init__("holdfast:gpu_job:GpuJob", name, None, opts)
+        headroom = catalog.mount_headroom_problem(
+            accelerator=args.accelerator, memory_gib=catalog.parse_memory_gib(args.memory)
+        )
+        if headroom is not None:
+            pulumi.log.warn(f"GpuJob {name}, memory: {headroom.message}", self)
         preview = catalog.needs_preview(args.accelerator, catalog.parse_duration_s(args.task_timeout))
         job = gcp.cloudrunv2.Job(
             name,
@@ -82,8 +115,10 @@ class GpuJob(pulumi.ComponentResource):
             name=args.job_name,
             launch_stage="BETA" if preview else "GA",
             deletion_protection=args.deletion_protection,
-            labels=names.LABELS,
-            template=gcp.cloudrunv2.JobTemplateArgs(task_count=args.task_count, template=_task(args)),
+            labels=args.labels,
+            template=gcp.cloudrunv2.JobTemplateArgs(
+                task_count=args.task_count, parallelism=args.parallelism, template=_task(args)
+            ),
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.job_name = job.name
@@ -111,18 +146,22 @@ class GpuJobSettings(Protocol):
     @property
     def task_count(self) -> int: ...
     @property
+    def parallelism(self) -> int | None: ...
+    @property
+    def mount_options(self) -> Sequence[str]: ...
+    @property
+    def run_id(self) -> str | None: ...
+    @property
     def env(self) -> Mapping[str, str]: ...
     @property
     def secret_env(self) -> Mapping[str, pulumi.Input[str]]: ...
 
 
-def gpu_job_problems(settings: GpuJobSettings, universe: Universe) -> list[Problem]:
-    """Everything that the platform or this project refuses of a job, each problem under its setting's name."""
+def gpu_job_problems(settings: GpuJobSettings, location: str, universe: Universe) -> list[Problem]:
+    """Everything that the platform or this project refuses of a job there, each problem under its setting's name."""
     problems: list[Problem] = []
-    misnamed = catalog.job_name_problem(settings.job_name)
-    if misnamed is not None:
-        problems.append(misnamed)
-    _read(problems, "image", names.pinned_image, settings.image)
+    named = (catalog.job_name_problem(settings.job_name), catalog.image_problem(settings.image))
+    problems += [each for each in named if each is not None]
     refused = catalog.gpu_job_problems(
         cpu=_read(problems, "cpu", catalog.parse_cpu, settings.cpu),
         memory_gib=_read(problems, "memory", catalog.parse_memory_gib, settings.memory),
@@ -132,12 +171,16 @@ def gpu_job_problems(settings: GpuJobSettings, universe: Universe) -> list[Probl
         max_retries=settings.max_retries,
         universe=universe,
     )
-    problems += [Problem(_SETTING.get(each.field, each.field), each.message) for each in refused]
     more = (
+        catalog.gpu_region_problem(settings.accelerator, location, universe),
         catalog.preemption_problem(max_retries=settings.max_retries),
         catalog.task_count_problem(settings.task_count),
+        catalog.parallelism_problem(settings.parallelism),
+        *catalog.mount_option_problems(settings.mount_options),
+        _run_id_problem(settings),
     )
-    problems += [each for each in more if each is not None]
+    refused += [each for each in more if each is not None]
+    problems += [Problem(_SETTING.get(each.field, each.field), each.message) for each in refused]
     for setting, chosen in (("env", settings.env), ("secret_env", settings.secret_env)):
         reserved = [each for each in map(catalog.env_name_problem, chosen) if each is not None]
         problems += [Problem(setting, each.message) for each in reserved]
@@ -148,6 +191,21 @@ def gpu_job_problems(settings: GpuJobSettings, universe: Universe) -> list[Probl
         for variable in sorted(settings.env.keys() & settings.secret_env.keys())
     ]
     return problems
+
+
+def _run_id_problem(settings: GpuJobSettings) -> Problem | None:
+    if settings.run_id is None:
+        return None
+    if RUN_ID in settings.env or RUN_ID in settings.secret_env:
+        return Problem("run_id", f"{RUN_ID} is set as a variable too. Leave it in one of them")
+    if not _RUN_ID.fullmatch(settings.run_id):
+        message = f"{settings.run_id!r} is no folder name: use letters, digits, -, _ and ., a letter or a digit first"
+        return Problem("run_id", message)
+    return None
+
+
+def _network_problems(args: GpuJobArgs) -> list[Problem | None]:
+    return [catalog.egress_problem(args.network.egress)] if args.network else []
 
 
 def _gpus(accelerator: str) -> int:
@@ -177,12 +235,15 @@ def _timeout_s(problems: list[Problem], text: str, cap_s: int) -> float | None:
 def _task(args: GpuJobArgs) -> gcp.cloudrunv2.JobTemplateTemplateArgs:
     volume = "checkpoints"
     settings: dict[str, pulumi.Input[str]] = {CHECKPOINT_DIR: args.mount_path, **args.env}
+    if args.run_id is not None:
+        settings[RUN_ID] = args.run_id
     settings |= {key: pulumi.Output.secret(value) for key, value in args.secret_env.items()}
     return gcp.cloudrunv2.JobTemplateTemplateArgs(
         # The bucket's mount needs the second generation, and so does the GPU.
         execution_environment="EXECUTION_ENVIRONMENT_GEN2",
         service_account=args.service_account,
         timeout=args.task_timeout,
+        vpc_access=_vpc_access(args.network) if args.network else None,
         max_retries=args.max_retries,
         gpu_zonal_redundancy_disabled=not args.gpu_zonal_redundancy,
         node_selector=gcp.cloudrunv2.JobTemplateTemplateNodeSelectorArgs(accelerator=args.accelerator),
@@ -204,7 +265,20 @@ def _task(args: GpuJobArgs) -> gcp.cloudrunv2.JobTemplateTemplateArgs:
         volumes=[
             gcp.cloudrunv2.JobTemplateTemplateVolumeArgs(
                 name=volume,
-                gcs=gcp.cloudrunv2.JobTemplateTemplateVolumeGcsArgs(bucket=args.bucket, read_only=False),
+                gcs=gcp.cloudrunv2.JobTemplateTemplateVolumeGcsArgs(
+                    bucket=args.bucket, read_only=False, mount_options=list(args.mount_options) or None
+                ),
+            )
+        ],
+    )
+
+
+def _vpc_access(network: GpuJobNetwork) -> gcp.cloudrunv2.JobTemplateTemplateVpcAccessArgs:
+    return gcp.cloudrunv2.JobTemplateTemplateVpcAccessArgs(
+        egress=network.egress,
+        network_interfaces=[
+            gcp.cloudrunv2.JobTemplateTemplateVpcAccessNetworkInterfaceArgs(
+                network=network.network, subnetwork=network.subnetwork
             )
         ],
     )

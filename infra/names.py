@@ -2,26 +2,27 @@
 
 import re
 
-LABELS = {"app": "holdfast"}
-"""Labels of every resource that takes some: they show in billing exports."""
+_LABEL_MAX = 63
+_NOT_IN_LABELS = re.compile(r"[^-_a-z0-9]")
 
-_PINNED = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}")
+
+def labels(**more: str) -> dict[str, str]:
+    """Labels of every resource that takes some: they show in billing exports. Values are made to fit the platform's
+    alphabet and length (letters in lower case, digits, - and _, at most 63)."""
+    fitting = {key: _NOT_IN_LABELS.sub("-", value.lower())[:_LABEL_MAX] for key, value in more.items() if value}
+    return {"app": "holdfast", **fitting}
 
 
 def bucket_name(project: str, prefix: str = "gpu-checkpoints") -> str:
     """The name of a project's checkpoint bucket: names are global, so the project's id (unique too) ends it."""
-    return f"{prefix}-{project.rpartition(':')[2]}"
+    return f"{prefix}-{bare_project(project)}"
 
 
-def pinned_image(image: str) -> str:
-    """A container image's reference with its digest. A tag alone can move between two attempts of one training run.
+def source_bucket_name(project: str) -> str:
+    """The name of the bucket that image sources are uploaded to, which begins with the project's id."""
+    return f"{bare_project(project)}-build-source"
 
-    ValueError, with what is wrong, why and the way out, for one without a digest; the caller adds where.
-    """
-    if not _PINNED.fullmatch(image):
-        raise ValueError(
-            f"{image!r} is not pinned by a digest, so a retry could resume with another program than the one that "
-            "checkpointed. Write HOST/PROJECT/REPOSITORY/IMAGE@sha256:DIGEST; `gcloud artifacts docker images describe "
-            "IMAGE:TAG --format='value(image_summary.digest)'` prints the digest"
-        )
-    return image
+
+def bare_project(project: str) -> str:
+    """A project's id without the prefix of its universe, or of its domain."""
+    return project.rpartition(":")[2]

@@ -18,7 +18,10 @@ class ProjectServicesArgs:
 
 
 class ProjectServices(pulumi.ComponentResource):
-    """Enables APIs and leaves them enabled on destroy: others in the project may use them."""
+    """Enables APIs and leaves them enabled on destroy: others in the project may use them.
+
+    Children: NAME-SERVICE, with the API's name up to its first dot.
+    """
 
     services: pulumi.Output[list[str]]
     """The APIs, known once all of them are enabled."""

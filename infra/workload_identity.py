@@ -30,7 +30,7 @@ class WorkloadIdentityArgs:
 
 
 class WorkloadIdentity(pulumi.ComponentResource):
-    """A service account without keys, and its one role on one bucket."""
+    """A service account without keys, and its one role on one bucket. Children: NAME (account), NAME-bucket (grant)."""
 
     email: pulumi.Output[str]
     """The service account's e-mail, in the domain of the project's universe."""

@@ -12,7 +12,13 @@ Only the chosen one is imported: another's SDKs take time, and need not be insta
 
 
 def choose(stack: str, configured: str | None = None) -> Callable[[], None]:
-    """The program of `stack`: that of `configured` (holdfast:stack) if given, else that which the stack's name ends in.
+    """The program of `stack`, as `name` finds it."""
+    program: Callable[[], None] = importlib.import_module(MODULES[name(stack, configured)]).deploy
+    return program
+
+
+def name(stack: str, configured: str | None = None) -> str:
+    """What `stack` stands for: `configured` (holdfast:stack) if given, else that which the stack's name ends in.
 
     InputError, naming the modules there are, when neither is one.
     """
@@ -23,16 +29,21 @@ def choose(stack: str, configured: str | None = None) -> Callable[[], None]:
                 f"stacks/Pulumi.{stack}.yaml, holdfast:stack: {configured!r} is not a stack of this project. "
                 f"Choose one of: {known}"
             )
-        return _program(configured)
-    for name in MODULES:
-        if stack == name or stack.endswith(f"-{name}"):
-            return _program(name)
+        return configured
+    module = _ending(stack)
+    if module is not None:
+        return module
     raise InputError(
         f"stack {stack!r} does not end in the name of a stack of this project ({known}), so nothing says what to "
         "deploy. Name it ENVIRONMENT-STACK, as in dev-foundation, or run `pulumi config set holdfast:stack foundation`"
     )
 
 
-def _program(name: str) -> Callable[[], None]:
-    program: Callable[[], None] = importlib.import_module(MODULES[name]).deploy
-    return program
+def environment(stack: str) -> str:
+    """The environment that `stack` is in: what its name has before the module's; the whole name if it ends in none."""
+    module = _ending(stack)
+    return stack if module is None else stack.removesuffix(module).rstrip("-")
+
+
+def _ending(stack: str) -> str | None:
+    return next((module for module in MODULES if stack == module or stack.endswith(f"-{module}")), None)

@@ -7,21 +7,27 @@ with all others of the same file, before any resource is registered.
 import difflib
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
 
-import pulumi
-from pulumi.runtime.config import CONFIG, get_config_env, is_config_secret
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
 from infra import catalog, names
+from infra.build_identity import BuildIdentityArgs
 from infra.errors import InputError
-from infra.gpu_job import GpuJobArgs, gpu_job_problems
+from infra.gpu_job import GpuJobArgs, GpuJobNetwork, gpu_job_problems
+from infra.image_repository import ImageRepositoryArgs, repository_url
+from infra.job_alerts import JobAlertsArgs, job_alerts_problems
+from infra.network import NetworkArgs
+from stacks.choose import environment
+from stacks.source import Source, config_file, of_engine, of_file
 
 NAMESPACE = "holdfast"
 # Keys, by a problem's field, of what is not in our namespace.
-_KEYS = {"universe": "gcp:universeDomain"}
+_KEYS = {"universe": "gcp:universeDomain", "location": "gcp:region"}
+_BUDGETS = "billingbudgets.googleapis.com"
 
 
 def _decoded(value: Any) -> Any:
@@ -56,6 +62,14 @@ class StackConfig(BaseModel):
     """Keys whose values the file must hold encrypted."""
 
     stack: str | None = Field(None, description="the stack's module, when its name does not end in it")
+    deletion_protection: bool | None = Field(
+        None,
+        description="whether job, checkpoint bucket and image repository refuse to be deleted, by default outside dev",
+    )
+
+    def protected(self, stack: str) -> bool:
+        """Whether what cannot be made again refuses to be deleted: by default in every environment but dev."""
+        return environment(stack) != "dev" if self.deletion_protection is None else self.deletion_protection
 
     def problems(self, target: Target) -> list[catalog.Problem]:
         """What is wrong with values that are well-typed, each under its field's name."""
@@ -77,23 +91,86 @@ class FoundationConfig(StackConfig):
     soft_delete_seconds: int = Field(0, description="how long deleted checkpoints are kept and billed, in seconds")
     delete_after_days: int | None = Field(None, ge=1, description="the age, in days, at which checkpoints are deleted")
     force_destroy: bool = Field(False, description="whether destroy deletes checkpoints with their bucket")
+    network_name: str = Field(NetworkArgs.network_name, description="the network's name")
+    subnet_cidr: str = Field(NetworkArgs.subnet_cidr, description="the subnet's range")
+    repository_id: str = Field(ImageRepositoryArgs.repository_id, description="the image repository's id")
+    image_keep_count: int = Field(
+        ImageRepositoryArgs.keep_count, ge=1, description="newest versions of an image that are never deleted"
+    )
+    image_untagged_days: int = Field(
+        ImageRepositoryArgs.untagged_days, ge=1, description="the age, in days, at which untagged images are deleted"
+    )
+    image_delete_after_days: int = Field(
+        180, ge=0, description="the age, in days, at which images are deleted, 0 for never"
+    )
+    build_account_id: str = Field(
+        BuildIdentityArgs.account_id, description="the id of the service account that builds images"
+    )
+    source_bucket_name: str | None = Field(
+        None, description="the name of the bucket of image sources, by default PROJECT-build-source"
+    )
+    source_delete_after_days: int = Field(
+        BuildIdentityArgs.delete_after_days, ge=1, description="the age, in days, at which image sources are deleted"
+    )
+    billing_account: str | None = Field(
+        None,
+        pattern=r"^[0-9A-F]{6}-[0-9A-F]{6}-[0-9A-F]{6}$",
+        description="the billing account on which to put a budget, such as 012345-6789AB-CDEF01",
+    )
+    budget_amount: int | None = Field(None, ge=1, description="what a month may cost, in whole units of the currency")
+    budget_currency: str | None = Field(
+        None, pattern=r"^[A-Z]{3}$", description="the billing account's own currency, such as EUR"
+    )
+
+    def apis(self) -> list[str]:
+        """The APIs to enable: those of `services`, and that of budgets when there is one."""
+        return [*self.services, *([_BUDGETS] if self.billing_account else [])]
 
     def bucket(self, target: Target) -> str:
         """The checkpoint bucket's name."""
         return self.bucket_name or names.bucket_name(target.project)
 
+    def source_bucket(self, target: Target) -> str:
+        """The name of the bucket that image sources are uploaded to."""
+        return self.source_bucket_name or names.source_bucket_name(target.project)
+
+    def repository(self, target: Target) -> str:
+        """What the name of an image in the repository begins with: HOST/PROJECT/REPOSITORY."""
+        return repository_url(target.universe, target.project, target.region, self.repository_id)
+
+    def service_account_email(self, target: Target) -> str:
+        """The e-mail of the account that jobs run as."""
+        return target.universe.service_account_email(self.service_account_id, target.project)
+
+    def build_account_email(self, target: Target) -> str:
+        """The e-mail of the account that builds images."""
+        return target.universe.service_account_email(self.build_account_id, target.project)
+
     def problems(self, target: Target) -> list[catalog.Problem]:
-        """What the platform refuses of the names and the retention, and a role that is not one on a bucket."""
+        """What the platform refuses of names and numbers, a role that is not one on a bucket, half a budget."""
         refused = {
             "service_account_id": catalog.service_account_id_problem(self.service_account_id),
             "bucket_name": catalog.bucket_name_problem(self.bucket(target)),
             "soft_delete_seconds": catalog.soft_delete_problem(self.soft_delete_seconds),
+            "network_name": catalog.compute_name_problem(f"{self.network_name}-{target.region}"),
+            "subnet_cidr": catalog.direct_vpc_range_problem(self.subnet_cidr),
+            "repository_id": catalog.repository_id_problem(self.repository_id),
+            "build_account_id": catalog.service_account_id_problem(self.build_account_id),
+            "source_bucket_name": catalog.bucket_name_problem(self.source_bucket(target)),
+            "location": catalog.compute_region_problem(target.region, target.universe),
         }
         found = [catalog.Problem(field, each.message) for field, each in refused.items() if each is not None]
         roles = [role for role in catalog.roles() if role.startswith("roles/storage.")]
         if self.bucket_role not in roles:
             message = f"{self.bucket_role!r} is no role on a bucket. Choose one of {', '.join(roles)}"
             found.append(catalog.Problem("bucket_role", message))
+        if self.build_account_id == self.service_account_id:
+            message = f"{self.build_account_id!r} is the jobs' account, which may not write images. Choose another id"
+            found.append(catalog.Problem("build_account_id", message))
+        if (self.billing_account is None) != (self.budget_amount is None):
+            missing = "billing_account" if self.billing_account is None else "budget_amount"
+            message = "is missing: a budget needs a billing account and an amount. Set both, or neither"
+            found.append(catalog.Problem(missing, message))
         return found
 
 
@@ -104,6 +181,12 @@ class CloudRunConfig(StackConfig):
 
     foundation: str | None = Field(None, description="the foundation stack's name, by default the same environment's")
     image: str = Field(description="the trainer's image, pinned by digest")
+    image_base: str | None = Field(
+        None, description="what `holdfast image` builds on, by default Debian's Python; pin it by digest"
+    )
+    image_builder: str | None = Field(
+        None, description="the image with docker in which Cloud Build builds, by default Google's"
+    )
     job_name: str = Field("gpu-resilient-job", description="the job's name")
     accelerator: str = Field(GpuJobArgs.accelerator, description="the GPU's type")
     cpu: str = Field(GpuJobArgs.cpu, description="CPUs a task")
@@ -111,11 +194,29 @@ class CloudRunConfig(StackConfig):
     task_timeout: str = Field(GpuJobArgs.task_timeout, description="seconds a task attempt may take, followed by `s`")
     max_retries: int = Field(GpuJobArgs.max_retries, description="retries a task")
     task_count: int = Field(GpuJobArgs.task_count, description="tasks an execution, each with a GPU")
+    parallelism: int | None = Field(GpuJobArgs.parallelism, description="tasks at once, by default all")
     gpu_zonal_redundancy: bool = Field(
         GpuJobArgs.gpu_zonal_redundancy, description="whether capacity in a second zone is kept"
     )
-    deletion_protection: bool = Field(
-        GpuJobArgs.deletion_protection, description="whether the job refuses to be deleted"
+    mount_options: TextList = Field(
+        default_factory=list, description="flags of Cloud Storage FUSE without their hyphens, a list"
+    )
+    run_id: str | None = Field(
+        GpuJobArgs.run_id, description="the run's name; another one begins anew, by default the job's name"
+    )
+    network_enabled: bool = Field(False, description="whether the tasks are in the foundation's network")
+    network_egress: str = Field(GpuJobNetwork.egress, description="which traffic goes through the network")
+    alert_email: str | None = Field(
+        JobAlertsArgs.email, pattern=r"^[^@\s]+@[^@\s]+$", description="who is told of alerts"
+    )
+    preemptions_per_day: int = Field(
+        JobAlertsArgs.preemptions_per_day, ge=0, description="preemptions in 24 hours above which to alert"
+    )
+    checkpoint_interval_seconds: int = Field(
+        JobAlertsArgs.checkpoint_interval_s, ge=60, description="seconds between two checkpoints, for an alert only"
+    )
+    missed_checkpoints: int = Field(
+        JobAlertsArgs.missed_checkpoints, ge=1, description="intervals without a checkpoint after which to alert"
     )
     env: TextMap = Field(default_factory=dict, description="the trainer's settings, a map of environment variables")
     secret_env: TextMap = Field(default_factory=dict, description="environment variables that are kept encrypted")
@@ -124,22 +225,41 @@ class CloudRunConfig(StackConfig):
         """The name of the foundation stack for `stack`: that of the configuration, else the same environment's."""
         if self.foundation is None and not stack.endswith("cloud-run"):
             raise InputError(
-                f"{config_file()}, {NAMESPACE}:foundation: is missing, and the name {stack!r} does not say which "
+                f"{config_file(stack)}, {NAMESPACE}:foundation: is missing, and the name {stack!r} does not say which "
                 f"environment it is in. Set it with `pulumi config set {NAMESPACE}:foundation STACK`"
             )
         return self.foundation or f"{stack.removesuffix('cloud-run')}foundation"
 
+    def alerts(self, target: Target, stack: str = "") -> JobAlertsArgs:
+        """What the job's alerts are made of."""
+        return JobAlertsArgs(
+            project=target.project,
+            location=target.region,
+            job_name=self.job_name,
+            stack=stack,
+            preemptions_per_day=self.preemptions_per_day,
+            checkpoint_interval_s=self.checkpoint_interval_seconds,
+            missed_checkpoints=self.missed_checkpoints,
+            email=self.alert_email,
+            labels=labels(stack),
+        )
+
     def problems(self, target: Target) -> list[catalog.Problem]:
-        """What the platform, or this project, refuses of the job."""
-        return gpu_job_problems(self, target.universe)
+        """What the platform, or this project, refuses of the job and its alerts."""
+        egress = catalog.egress_problem(self.network_egress)
+        return [
+            *gpu_job_problems(self, target.region, target.universe),
+            *([catalog.Problem("network_egress", egress.message)] if egress else []),
+            *job_alerts_problems(self.alerts(target)),
+        ]
 
 
 C = TypeVar("C", bound=StackConfig)
 
 
-def config_file() -> str:
-    """The running stack's configuration file, from the project's root."""
-    return f"stacks/Pulumi.{pulumi.get_stack()}.yaml"
+def labels(stack: str) -> dict[str, str]:
+    """Labels of everything in `stack` that takes some."""
+    return names.labels(environment=environment(stack), stack=stack)
 
 
 def load(model: type[C]) -> tuple[C, Target]:
@@ -147,8 +267,25 @@ def load(model: type[C]) -> tuple[C, Target]:
 
     InputError with one line a problem: the file, the key, what is wrong, why and the way out.
     """
-    values = _values()
-    misplaced = [key for key in sorted(values) if key not in model.secret_keys and _is_secret(key)]
+    return _judged(model, of_engine())
+
+
+def read(model: type[C], stack: str, path: Path) -> tuple[C, Target]:
+    """The same from the file `path` of `stack`, without the engine: `[secret]` stands for encrypted values.
+
+    InputError also for a file that cannot be read.
+    """
+    return _judged(model, of_file(stack, path))
+
+
+def _judged(model: type[C], source: Source) -> tuple[C, Target]:
+    values = {
+        key.removeprefix(f"{NAMESPACE}:"): value
+        for key, value in source.values.items()
+        if key.startswith(f"{NAMESPACE}:")
+    }
+    secret = {key for key in values if f"{NAMESPACE}:{key}" in source.secret}
+    misplaced = sorted(secret - model.secret_keys)
     wrong = [(key, _misplaced(model, key, isinstance(_decoded(values[key]), dict))) for key in misplaced]
     config: C | None = None
     try:
@@ -157,11 +294,11 @@ def load(model: type[C]) -> tuple[C, Target]:
         wrong += [_explained(model, each) for each in error.errors() if each["loc"][0] not in misplaced]
     wrong += [
         (key, f"is in plain text. Encrypt each value: {_ENCRYPT.format(key)}")
-        for key in sorted(model.secret_keys & values.keys())
-        if _decoded(values[key]) and not _is_secret(key)
+        for key in sorted((model.secret_keys & values.keys()) - secret)
+        if _decoded(values[key])
     ]
-    wrong = [(f"{NAMESPACE}:{key}", message) for key, message in wrong] + _misspelt()
-    target, missing = _target()
+    wrong = [(f"{NAMESPACE}:{key}", message) for key, message in wrong] + _misspelt(source)
+    target, missing = _target(source)
     wrong += missing
     if config is not None and target is not None and not misplaced:  # what is said there quotes values
         wrong += [
@@ -169,15 +306,11 @@ def load(model: type[C]) -> tuple[C, Target]:
             for each in config.problems(target)
         ]
     if wrong or config is None or target is None:
-        raise InputError("\n".join(f"{config_file()}, {key}: {message}" for key, message in wrong))
+        raise InputError("\n".join(f"{source.file}, {key}: {message}" for key, message in wrong))
     return config, target
 
 
 _ENCRYPT = f"`pulumi config set --secret --path '{NAMESPACE}:{{}}.NAME'`"
-
-
-def _is_secret(key: str) -> bool:
-    return is_config_secret(f"{NAMESPACE}:{key}")
 
 
 def _misplaced(model: type[StackConfig], key: str, nested: bool) -> str:
@@ -192,15 +325,10 @@ def _misplaced(model: type[StackConfig], key: str, nested: bool) -> str:
     )
 
 
-def _values() -> dict[str, Any]:
-    every = {**get_config_env(), **CONFIG.get()}
-    return {key.removeprefix(f"{NAMESPACE}:"): value for key, value in every.items() if key.startswith(f"{NAMESPACE}:")}
-
-
-def _misspelt() -> list[tuple[str, str]]:
+def _misspelt(source: Source) -> list[tuple[str, str]]:
     """Keys whose namespace is nearly one that matters here. Others may be those of a provider somebody adds."""
     ours, found = (NAMESPACE, "gcp"), []
-    for key in sorted({**get_config_env(), **CONFIG.get()}):
+    for key in sorted(source.values):
         namespace = key.partition(":")[0]
         near = difflib.get_close_matches(namespace, ours, 1)
         if near and namespace not in ours:
@@ -224,9 +352,10 @@ def _explained(model: type[StackConfig], error: ErrorDetails) -> tuple[str, str]
     return ".".join(path), f"{given} does not fit ({error['msg'].lower()}): {meaning}. {set_it}"
 
 
-def _target() -> tuple[Target | None, list[tuple[str, str]]]:
-    provider = pulumi.Config("gcp")
-    project, region = provider.get("project"), provider.get("region")
+def _target(source: Source) -> tuple[Target | None, list[tuple[str, str]]]:
+    project, region, domain = (
+        str(source.values.get(f"gcp:{key}") or "") for key in ("project", "region", "universeDomain")
+    )
     missing = [
         (f"gcp:{key}", f"is missing, so nothing says {why}. Set it with `pulumi config set gcp:{key} {example}`")
         for key, value, why, example in (
@@ -236,7 +365,7 @@ def _target() -> tuple[Target | None, list[tuple[str, str]]]:
         if not value
     ]
     try:
-        universe = catalog.universe(provider.get("universeDomain") or catalog.universe().domain)
+        universe = catalog.universe(domain or catalog.universe().domain)
     except ValueError as error:
         return None, [*missing, ("gcp:universeDomain", str(error))]
     if project and region:

@@ -9,11 +9,13 @@ import pytest
 from infra import catalog
 from infra.checkpoint_bucket import CheckpointBucket, CheckpointBucketArgs
 from infra.errors import InputError
-from infra.gpu_job import GpuJob, GpuJobArgs
+from infra.gpu_job import GpuJob, GpuJobArgs, GpuJobNetwork
+from infra.network import Network, NetworkArgs
 from infra.project_services import ProjectServices, ProjectServicesArgs
 from infra.workload_identity import WorkloadIdentity, WorkloadIdentityArgs
 from mockgcp.cloud import Cloud
 from mockgcp.frontends.pulumi.mocks import EmulatedGcp
+from mockgcp.services.artifactregistry import seed_image
 
 PROJECT = "demo-project"
 EMAIL = f"gpu-job-sa@{PROJECT}.iam.gserviceaccount.com"
@@ -25,12 +27,15 @@ BUCKET = CheckpointBucketArgs(project=PROJECT, location="us-central1", bucket_na
 def gcp() -> EmulatedGcp:
     cloud = Cloud()
     cloud.seed_project(PROJECT, number=123456789012)
+    seed_image(cloud, IMAGE)
+    for quota_id in catalog.gpu_quotas():
+        cloud.quotas.set(PROJECT, quota_id, "*", 8)
     return EmulatedGcp(cloud, project=PROJECT, stack="dev-foundation")
 
 
 def prepared(**job: Any) -> GpuJob:
     """A job with all that it needs in the project."""
-    apis = ProjectServices("apis", ProjectServicesArgs(PROJECT, ["run.googleapis.com", "iam.googleapis.com"]))
+    apis = ProjectServices("apis", ProjectServicesArgs(PROJECT, catalog.services().cloud_run_job))
     after = pulumi.ResourceOptions(depends_on=[apis])
     bucket = CheckpointBucket("checkpoints", BUCKET, after)
     identity = WorkloadIdentity("gpu-job", WorkloadIdentityArgs(PROJECT, "gpu-job-sa", bucket.bucket), after)
@@ -123,6 +128,46 @@ def test_the_job_has_the_scenarios_values(gcp: EmulatedGcp) -> None:
     }
 
 
+def test_what_else_a_job_can_be_told(gcp: EmulatedGcp) -> None:
+    def program() -> None:
+        after = pulumi.ResourceOptions(depends_on=[prepared(job_name="first")])
+        network = Network("network", NetworkArgs(PROJECT, "us-central1"), after)
+        options: dict[str, Any] = {
+            "task_count": 8,
+            "parallelism": 2,
+            "mount_options": ["metadata-cache-ttl-secs=60", "implicit-dirs"],
+            "run_id": "baseline-2",
+            "network": GpuJobNetwork(network.network, network.subnetwork, "ALL_TRAFFIC"),
+            "labels": {"app": "holdfast", "stack": "dev"},
+            "accelerator": "nvidia-rtx-pro-6000",
+            "cpu": "20",
+            "memory": "88Gi",
+        }
+        GpuJob("second", args(**options))
+
+    job = gcp.run(program).of_type("gcp:cloudrunv2/job:Job")[-1]
+    task = job.inputs["template"]["template"]
+    assert (job.inputs["template"]["taskCount"], job.inputs["template"]["parallelism"]) == (8, 2)
+    assert job.inputs["labels"] == {"app": "holdfast", "stack": "dev"}
+    assert task["volumes"][0]["gcs"]["mountOptions"] == ["metadata-cache-ttl-secs=60", "implicit-dirs"]
+    assert {"name": "HOLDFAST_RUN_ID", "value": "baseline-2"} in task["containers"][0]["envs"]
+    assert task["vpcAccess"] == {
+        "egress": "ALL_TRAFFIC",
+        "networkInterfaces": [{"network": "holdfast", "subnetwork": "holdfast-us-central1"}],
+    }
+    assert task["containers"][0]["resources"]["limits"]["memory"] == "88Gi"
+
+
+@pytest.mark.parametrize(("size", "warns"), [({"cpu": "4", "memory": "16Gi"}, True), ({}, False)])
+def test_a_job_without_memory_for_its_mount_is_warned_about(
+    gcp: EmulatedGcp, monkeypatch: pytest.MonkeyPatch, size: dict[str, str], warns: bool
+) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(pulumi.log, "warn", lambda message, _resource=None: warnings.append(message))
+    gcp.run(lambda: prepared(**size))
+    assert [each.startswith("GpuJob gpu-job, memory: 16 GiB") for each in warnings] == [True] * warns
+
+
 def test_a_short_job_needs_no_preview_feature(gcp: EmulatedGcp) -> None:
     [job] = gcp.run(lambda: prepared(task_timeout="3600s")).of_type("gcp:cloudrunv2/job:Job")
     assert job.inputs["launchStage"] == "GA"
@@ -144,6 +189,13 @@ def test_a_short_job_needs_no_preview_feature(gcp: EmulatedGcp) -> None:
         ({"image": "trainer:latest"}, "image", "not pinned by a digest"),
         ({"job_name": "j" * 60}, "job_name", "Shorten it"),
         ({"task_count": 0}, "task_count", "1 to 10000"),
+        ({"parallelism": 0}, "parallelism", "set at least 1, or leave it out"),
+        ({"location": "us-west1"}, "location", "no nvidia-l4 in us-west1"),
+        ({"location": "nowhere"}, "location", "Choose asia-southeast1, europe-west1, europe-west4, us-east4, or, by"),
+        ({"mount_options": ["--implicit-dirs"]}, "mount_options", "without its hyphens"),
+        ({"run_id": "../else"}, "run_id", "is no folder name"),
+        ({"run_id": "a", "env": {"HOLDFAST_RUN_ID": "b"}}, "run_id", "Leave it in one of them"),
+        ({"network": GpuJobNetwork("n", "s", "SOME")}, "egress", "PRIVATE_RANGES_ONLY, ALL_TRAFFIC"),
         ({"env": {"CHECKPOINT_DIR": "/tmp"}}, "env", "set by this component. Choose another name"),
         ({"env": {"PORT": "80"}}, "env", "PORT is reserved by Cloud Run"),
         ({"secret_env": {"X_GOOGLE_KEY": "x"}}, "secret_env", "X_GOOGLE_KEY is reserved by Cloud Run"),

@@ -80,5 +80,17 @@ def test_variables_that_are_not_reserved(name: str) -> None:
 
 @pytest.mark.parametrize("image", ["trainer", "host/trainer:latest", "host/trainer@sha256:123", "@sha256:" + "0" * 64])
 def test_an_image_without_a_digest_is_refused(image: str) -> None:
-    with pytest.raises(ValueError, match="not pinned by a digest"):
-        names.pinned_image(image)
+    problem = catalog.image_problem(image)
+    assert problem is not None
+    assert "not pinned by a digest" in problem.message
+
+
+@given(st.text(max_size=80))
+def test_every_label_fits_the_platforms_alphabet(text: str) -> None:
+    labels = names.labels(stack=text)
+    assert labels["app"] == "holdfast"
+    assert catalog.label_problems(labels) == []
+
+
+def test_a_label_without_a_value_is_left_out() -> None:
+    assert names.labels(environment="", stack="Dev.Train") == {"app": "holdfast", "stack": "dev-train"}

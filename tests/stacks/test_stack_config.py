@@ -47,7 +47,8 @@ def test_defaults_are_the_scenarios(given: Given) -> None:
     given({"image": IMAGE})
     config, target = load(CloudRunConfig)
     assert (config.accelerator, config.cpu, config.memory) == ("nvidia-l4", "8", "32Gi")
-    assert (config.task_timeout, config.max_retries, config.deletion_protection) == ("43200s", 3, True)
+    assert (config.task_timeout, config.max_retries, config.run_id) == ("43200s", 3, None)
+    assert (config.network_enabled, config.mount_options, config.parallelism) == (False, [], None)
     assert (target.project, target.region, target.universe) == ("demo-project", "us-central1", catalog.universe())
     assert config.foundation_stack("dev-cloud-run") == "dev-foundation"
 
@@ -68,6 +69,48 @@ def test_the_foundations_defaults(given: Given) -> None:
     assert config.services == list(catalog.services().cloud_run_job)
     assert config.bucket(target) == "gpu-checkpoints-demo-project"
     assert (config.service_account_id, config.soft_delete_seconds, config.force_destroy) == ("gpu-job-sa", 0, False)
+    assert config.service_account_email(target) == "gpu-job-sa@demo-project.iam.gserviceaccount.com"
+    assert config.build_account_email(target) == "trainer-build@demo-project.iam.gserviceaccount.com"
+    assert config.source_bucket(target) == "demo-project-build-source"
+    assert config.repository(target) == "us-central1-docker.pkg.dev/demo-project/trainers"
+    assert config.apis() == config.services
+
+
+def test_names_follow_the_universe(given: Given) -> None:
+    given({}, gcp={"gcp:project": "s3ns:demo", "gcp:region": "u-france-east1", "gcp:universeDomain": "s3nsapis.fr"})
+    config, target = load(FoundationConfig)
+    assert config.build_account_email(target) == "trainer-build@demo.s3ns.iam.gserviceaccount.com"
+    assert config.source_bucket(target) == "demo-build-source"
+    assert config.repository(target) == "u-france-east1-docker.s3nsregistry.fr/s3ns/demo/trainers"
+
+
+def test_a_budget_needs_an_account_and_an_amount(given: Given) -> None:
+    given({"billingAccount": "012345-6789AB-CDEF01", "budgetAmount": "500"})
+    config, _ = load(FoundationConfig)
+    assert config.apis()[-1] == "billingbudgets.googleapis.com"
+    assert set(config.apis()) <= set(catalog.services().known)
+    for half, missing in (("billingAccount", "budgetAmount"), ("budgetAmount", "billingAccount")):
+        given({half: {"billingAccount": "012345-6789AB-CDEF01", "budgetAmount": "500"}[half]})
+        [line] = refused(FoundationConfig)
+        assert f"holdfast:{missing}: is missing: a budget needs" in line
+
+
+@pytest.mark.parametrize(
+    ("stack", "given_value", "protected"),
+    [
+        ("dev-foundation", None, False),
+        ("dev-foundation", "true", True),
+        ("prod-foundation", None, True),
+        ("prod-foundation", "false", False),
+        ("foundation", None, True),
+        ("device-foundation", None, True),
+    ],
+)
+def test_what_cannot_be_made_again_is_protected_outside_dev(
+    given: Given, stack: str, given_value: str | None, protected: bool
+) -> None:
+    given({} if given_value is None else {"deletionProtection": given_value})
+    assert load(FoundationConfig)[0].protected(stack) is protected
 
 
 def test_text_becomes_what_the_key_holds(given: Given) -> None:
@@ -109,7 +152,7 @@ def test_an_unknown_key_like_no_other_gets_no_guess(given: Given) -> None:
     given({"image": IMAGE, "zzz": "3"})
     [line] = refused()
     assert "did you mean" not in line
-    assert "This stack knows: stack, foundation, image" in line
+    assert "This stack knows: stack, deletionProtection, foundation, image" in line
 
 
 @pytest.mark.parametrize(
@@ -122,6 +165,14 @@ def test_an_unknown_key_like_no_other_gets_no_guess(given: Given) -> None:
         ("cpu", "2", ["2 CPU", "nvidia-l4 needs at least 4 CPU", "Use 8 CPU and 32 GiB"]),
         ("image", "trainer:latest", ["not pinned by a digest", "@sha256:DIGEST"]),
         ("env", "not an object", ["does not fit", "a map of environment variables"]),
+        ("parallelism", "0", ["0 tasks at once", "set at least 1"]),
+        ("mountOptions", '["--implicit-dirs"]', ["'--implicit-dirs'", "without its hyphens"]),
+        ("runId", "a/b", ["'a/b' is no folder name"]),
+        ("networkEgress", "EVERYTHING", ["PRIVATE_RANGES_ONLY, ALL_TRAFFIC"]),
+        ("alertEmail", "nobody", ["'nobody' does not fit", "who is told of alerts"]),
+        ("preemptionsPerDay", "-1", ["does not fit", "above which to alert"]),
+        ("checkpointIntervalSeconds", "1", ["does not fit", "greater than or equal to 60"]),
+        ("missedCheckpoints", "1000", ["1000 intervals of 600s", "at most 84600s"]),
     ],
 )
 def test_a_wrong_value_is_one_line_with_the_key_the_reason_and_the_way_out(
@@ -144,6 +195,15 @@ def test_a_wrong_value_is_one_line_with_the_key_the_reason_and_the_way_out(
         ("bucketRole", "roles/storage.objectUsr", "no role on a bucket. Choose one of roles/storage.admin, "),
         ("bucketRole", "roles/run.admin", "no role on a bucket"),
         ("deleteAfterDays", "0", "greater than or equal to 1"),
+        ("networkName", "Net", "does not match"),
+        ("subnetCidr", "10.0.0.0/28", "/26 or larger"),
+        ("repositoryId", "Trainers", "does not match"),
+        ("imageKeepCount", "0", "greater than or equal to 1"),
+        ("buildAccountId", "b", "Lengthen it"),
+        ("buildAccountId", "gpu-job-sa", "the jobs' account, which may not write images"),
+        ("sourceBucketName", "Source", "no bucket name"),
+        ("billingAccount", "mine", "the billing account on which to put a budget"),
+        ("budgetCurrency", "euros", "the billing account's own currency"),
     ],
 )
 def test_a_wrong_value_of_the_foundation(given: Given, key: str, value: str, says: str) -> None:
@@ -168,6 +228,19 @@ def test_a_misspelt_namespace_is_refused_and_somebody_elses_is_not(given: Given)
     assert "holdfst:maxRetries: nothing reads namespace 'holdfst'; did you mean holdfast:maxRetries?" in line
 
 
+@pytest.mark.parametrize(
+    ("model", "region", "says"),
+    [(CloudRunConfig, "us-west1", "no nvidia-l4 in us-west1"), (FoundationConfig, "us-west9", "no region 'us-west9'")],
+)
+def test_a_region_that_cannot_be_is_told_under_the_providers_key(
+    given: Given, model: type[CloudRunConfig] | type[FoundationConfig], region: str, says: str
+) -> None:
+    given({"image": IMAGE} if model is CloudRunConfig else {}, gcp={**GCP, "gcp:region": region})
+    [line] = refused(model)
+    assert line.startswith("stacks/Pulumi.dev-cloud-run.yaml, gcp:region: ")
+    assert says in line
+
+
 def test_an_unknown_universe_is_refused(given: Given) -> None:
     given({"image": IMAGE}, gcp={**GCP, "gcp:universeDomain": "example.org"})
     [line] = refused()
@@ -190,8 +263,9 @@ def test_the_jobs_defaults_are_the_components(given: Given) -> None:
     given({"image": IMAGE})
     config, _ = load(CloudRunConfig)
     defaults = {field.name: field.default for field in dataclasses.fields(GpuJobArgs)}
-    shared = defaults.keys() & CloudRunConfig.model_fields.keys() - {"env", "secret_env", "image", "job_name"}
-    assert len(shared) == 8
+    own = {"env", "secret_env", "image", "job_name", "mount_options", "deletion_protection"}
+    shared = defaults.keys() & CloudRunConfig.model_fields.keys() - own
+    assert len(shared) == 9
     assert {name: getattr(config, name) for name in shared} == {name: defaults[name] for name in shared}
 
 
