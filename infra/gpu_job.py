@@ -17,6 +17,10 @@ CHECKPOINT_DIR = "CHECKPOINT_DIR"
 RUN_ID = "HOLDFAST_RUN_ID"
 """The environment variable that names the run, and with it the folder of its checkpoints."""
 
+IMAGE_USER = 65532
+"""The user and the group that the trainer's image runs as (workloads/Dockerfile). They own the mounted bucket, or only
+root could write checkpoints: https://docs.cloud.google.com/run/docs/configuring/jobs/cloud-storage-volume-mounts."""
+
 _T = TypeVar("_T")
 _SETTING = {"memory_gib": "memory", "timeout_s": "task_timeout", "gpu_count": "accelerator", "region": "location"}
 _RUN_ID = re.compile(r"[A-Za-z0-9][-_.A-Za-z0-9]{0,62}")
@@ -67,7 +71,8 @@ class GpuJobArgs:
     mount_path: str = "/checkpoints"
     """Where the bucket is mounted; the trainer finds it in CHECKPOINT_DIR."""
     mount_options: Sequence[str] = ()
-    """Flags of Cloud Storage FUSE without their hyphens, such as metadata-cache-ttl-secs=60."""
+    """Flags of Cloud Storage FUSE without their hyphens, such as metadata-cache-ttl-secs=60; without uid and gid, those
+    are IMAGE_USER."""
     run_id: str | None = None
     """The run's name, a folder in the bucket; another one begins anew. None: the trainer uses the job's name."""
     env: Mapping[str, str] = field(default_factory=dict)
@@ -266,7 +271,7 @@ def _task(args: GpuJobArgs) -> gcp.cloudrunv2.JobTemplateTemplateArgs:
             gcp.cloudrunv2.JobTemplateTemplateVolumeArgs(
                 name=volume,
                 gcs=gcp.cloudrunv2.JobTemplateTemplateVolumeGcsArgs(
-                    bucket=args.bucket, read_only=False, mount_options=list(args.mount_options) or None
+                    bucket=args.bucket, read_only=False, mount_options=_mount_options(args.mount_options)
                 ),
             )
         ],
@@ -282,3 +287,8 @@ def _vpc_access(network: GpuJobNetwork) -> gcp.cloudrunv2.JobTemplateTemplateVpc
             )
         ],
     )
+
+
+def _mount_options(chosen: Sequence[str]) -> list[str]:
+    named = {option.partition("=")[0] for option in chosen}
+    return [*(f"{name}={IMAGE_USER}" for name in ("uid", "gid") if name not in named), *chosen]

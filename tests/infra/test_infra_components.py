@@ -1,6 +1,7 @@
 """Components on the emulated cloud: what they register, and what they refuse before they register anything."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pulumi
@@ -9,7 +10,7 @@ import pytest
 from infra import catalog
 from infra.checkpoint_bucket import CheckpointBucket, CheckpointBucketArgs
 from infra.errors import InputError
-from infra.gpu_job import GpuJob, GpuJobArgs, GpuJobNetwork
+from infra.gpu_job import IMAGE_USER, GpuJob, GpuJobArgs, GpuJobNetwork
 from infra.network import Network, NetworkArgs
 from infra.project_services import ProjectServices, ProjectServicesArgs
 from infra.workload_identity import WorkloadIdentity, WorkloadIdentityArgs
@@ -123,7 +124,16 @@ def test_the_job_has_the_scenarios_values(gcp: EmulatedGcp) -> None:
                     "volumeMounts": [{"name": "checkpoints", "mountPath": "/checkpoints"}],
                 }
             ],
-            "volumes": [{"name": "checkpoints", "gcs": {"bucket": BUCKET.bucket_name, "readOnly": False}}],
+            "volumes": [
+                {
+                    "name": "checkpoints",
+                    "gcs": {
+                        "bucket": BUCKET.bucket_name,
+                        "readOnly": False,
+                        "mountOptions": ["uid=65532", "gid=65532"],
+                    },
+                }
+            ],
         },
     }
 
@@ -149,7 +159,8 @@ def test_what_else_a_job_can_be_told(gcp: EmulatedGcp) -> None:
     task = job.inputs["template"]["template"]
     assert (job.inputs["template"]["taskCount"], job.inputs["template"]["parallelism"]) == (8, 2)
     assert job.inputs["labels"] == {"app": "holdfast", "stack": "dev"}
-    assert task["volumes"][0]["gcs"]["mountOptions"] == ["metadata-cache-ttl-secs=60", "implicit-dirs"]
+    options = task["volumes"][0]["gcs"]["mountOptions"]
+    assert options == ["uid=65532", "gid=65532", "metadata-cache-ttl-secs=60", "implicit-dirs"]
     assert {"name": "HOLDFAST_RUN_ID", "value": "baseline-2"} in task["containers"][0]["envs"]
     assert task["vpcAccess"] == {
         "egress": "ALL_TRAFFIC",
@@ -232,3 +243,14 @@ def test_a_bucket_that_cannot_work_is_refused_before_it_is_registered(change: di
 
 def test_pulumi_prints_wrong_input_without_a_traceback() -> None:
     assert issubclass(InputError, pulumi.RunError)
+
+
+def test_the_mount_belongs_to_the_images_user() -> None:
+    dockerfile = Path(__file__).parents[2] / "workloads" / "Dockerfile"
+    assert f"USER {IMAGE_USER}:{IMAGE_USER}" in dockerfile.read_text(encoding="utf-8").splitlines()
+
+
+def test_a_mount_may_have_an_owner_of_its_own(gcp: EmulatedGcp) -> None:
+    [job] = gcp.run(lambda: prepared(mount_options=["uid=1000"])).of_type("gcp:cloudrunv2/job:Job")
+    [volume] = job.inputs["template"]["template"]["volumes"]
+    assert volume["gcs"]["mountOptions"] == ["gid=65532", "uid=1000"]
