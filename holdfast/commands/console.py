@@ -8,11 +8,25 @@ from collections.abc import Callable, Mapping
 
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 
 from holdfast.errors import OperatorError
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def show(table: Table) -> None:
+    """Prints a table as wide as the terminal; in a pipe or a file wide enough for names to stay whole."""
+    console = out if out.is_terminal else Console(highlight=False, width=_PIPE_WIDTH)
+    console.print(table)
+
+
+_PIPE_WIDTH = 160
+
+
+class LeftRunning(SystemExit):
+    """The end of a command that was only watching: what it watched goes on, and that has been said."""
 
 
 def clocked() -> Callable[[str], None]:

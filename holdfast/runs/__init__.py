@@ -1,0 +1,1 @@
+"""Runs of a training job, whichever service runs it: submitted, followed, read, cancelled."""

@@ -1,0 +1,151 @@
+"""What the operator's verbs need of a service that runs jobs, and the records it answers with.
+
+The verbs and their display know no service. `cloud_run.py` is the first backend; GKE and Slurm follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, Protocol
+
+RUN_ID = "HOLDFAST_RUN_ID"
+"""The trainer's variable that names its checkpoint folder within the job's; the job's name without it."""
+
+State = Literal["pending", "running", "succeeded", "failed", "cancelled"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task of a run. `retries`: how many of `max_retries` are used; `message`: why the last attempt ended badly."""
+
+    index: int
+    state: State
+    retries: int = 0
+    max_retries: int = 0
+    message: str = ""
+
+    @property
+    def retries_used_up(self) -> bool:
+        return self.state == "failed" and self.retries >= self.max_retries
+
+
+@dataclass(frozen=True)
+class Run:
+    """One execution of a job. `resource`: its full name at the service; `run_id`: whose checkpoints it goes on from."""
+
+    name: str
+    resource: str
+    state: State
+    run_id: str
+    created: datetime
+    task_count: int
+    ended: datetime | None = None
+    retries: int = 0
+    tasks: tuple[Task, ...] = ()
+    message: str = ""
+
+    @property
+    def active(self) -> bool:
+        return self.state in ("pending", "running")
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a run is to have other than its job. None and absent: as the job has it; `timeout_s` in seconds."""
+
+    env: Mapping[str, str] = field(default_factory=dict)
+    tasks: int | None = None
+    timeout_s: float | None = None
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """One line of a run's log.
+
+    `source`: the application's own, or the platform's. `payload`: the line's object, empty for plain text; `entry`: as
+    the service gave it.
+    """
+
+    time: datetime
+    severity: str
+    source: Literal["task", "platform"]
+    task: int | None
+    attempt: int | None
+    message: str
+    payload: Mapping[str, Any]
+    entry: Mapping[str, Any]
+
+    @property
+    def event(self) -> str:
+        """The trainer's name for it (docs/decisions/0004-trainer-contract.md); empty for any other line."""
+        return str(self.payload.get("event", "")) if self.source == "task" else ""
+
+    @property
+    def preemption(self) -> bool:
+        """Whether the platform says here that it takes the instance away."""
+        return self.source == "platform" and self.payload.get("reason") == "INSTANCE_PREEMPTED"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which lines of a run's log. `severity`: at least; without `every_step` steps older than minutes are left out."""
+
+    task: int | None = None
+    severity: str | None = None
+    since: datetime | None = None
+    every_step: bool = True
+
+
+class Log(Protocol):
+    """A run's log, read on from where it was left."""
+
+    def read(self) -> list[LogLine]:
+        """The lines that were not read before, oldest first, as far as one look goes.
+
+        Raises:
+            CloudError: the log cannot be read now; the next call goes on where this one failed.
+        """
+        ...
+
+
+class Backend(Protocol):
+    """One job at one service. Every method raises CloudError for what the service refuses."""
+
+    @property
+    def verb(self) -> str:
+        """The service as `holdfast submit` names it."""
+        ...
+
+    def run_id(self, order: Order) -> str:
+        """The run id that such a run would have."""
+        ...
+
+    def submit(self, order: Order) -> Run:
+        """Starts a run."""
+        ...
+
+    def runs(self, most: int) -> list[Run]:
+        """The newest runs, newest first, without their tasks."""
+        ...
+
+    def run(self, name: str) -> Run:
+        """A run as it is now, with its tasks. OperatorError: there is none of that name."""
+        ...
+
+    def log(self, run: Run, selection: Selection) -> Log:
+        """Its log."""
+        ...
+
+    def last_step(self, run: Run) -> int | None:
+        """The last completed step its log tells of; None: of none."""
+        ...
+
+    def cancel(self, run: Run) -> None:
+        """Asks for its end: SIGTERM to every task, and no retry."""
+        ...
+
+    def link(self, run: Run) -> str:
+        """Its page in the console."""
+        ...
