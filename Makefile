@@ -8,7 +8,7 @@ COMPILE := $(BIN)/uv pip compile --universal --generate-hashes --no-header --no-
 LOCKS := requirements
 
 .DEFAULT_GOAL := help
-.PHONY: help env engine rehearse test test-engine lint format lock doctor bench clean
+.PHONY: help env engine rehearse test test-engine image-test lint format lock doctor bench clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,10 @@ test: env  ## all tests; those of the engine only when it is there already
 test-engine: engine  ## all tests, with the real engine, which it brings first
 	@$(BIN)/pytest -n 2 $(ARGS)
 
+# Beside `make test`, for it needs root, buildah, debootstrap and some minutes: apt-get install buildah debootstrap
+image-test: env  ## the trainer's image built and run for real on this machine (root, buildah, debootstrap)
+	@$(BIN)/pytest -n 0 -m container -rs tests/containers $(ARGS)
+
 lint: env  ## ruff and mypy
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -45,6 +49,8 @@ lock: env  ## requirements/*.lock anew, from pyproject.toml
 	$(COMPILE) pyproject.toml -c $(LOCKS)/bootstrap.lock -o $(LOCKS)/base.lock
 	$(COMPILE) --group mockgcp -c $(LOCKS)/base.lock -o $(LOCKS)/mockgcp.lock
 	$(COMPILE) --group trainer -c $(LOCKS)/base.lock -c $(LOCKS)/mockgcp.lock -o $(LOCKS)/trainer.lock
+	$(COMPILE) --group trainer-gpu -c $(LOCKS)/base.lock -c $(LOCKS)/mockgcp.lock -c $(LOCKS)/trainer.lock \
+	  -o $(LOCKS)/trainer-gpu.lock
 	$(COMPILE) --group dev -c $(LOCKS)/bootstrap.lock -c $(LOCKS)/base.lock -c $(LOCKS)/mockgcp.lock \
 	  -c $(LOCKS)/trainer.lock -o $(LOCKS)/dev.lock
 

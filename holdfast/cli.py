@@ -8,8 +8,8 @@ import sys
 import typer
 from rich.markup import escape
 
-from holdfast.commands import doctor, engine, rehearse
-from holdfast.commands.console import err
+from holdfast.commands import cancel, doctor, engine, image, logs, policies, preflight, rehearse, runs, submit, watch
+from holdfast.commands.console import LeftRunning, err
 from holdfast.errors import OperatorError
 from holdfast.toolcache import ToolError
 
@@ -22,6 +22,14 @@ app = typer.Typer(
 app.add_typer(rehearse.app, name="rehearse")
 app.add_typer(engine.app, name="engine")
 app.command()(doctor.doctor)
+app.command()(preflight.preflight)
+app.command()(image.image)
+app.add_typer(submit.app, name="submit")
+app.command()(runs.runs)
+app.command()(watch.watch)
+app.command()(logs.logs)
+app.command()(cancel.cancel)
+app.command()(policies.policies)
 
 
 def main() -> None:
@@ -33,6 +41,8 @@ def main() -> None:
     except (OperatorError, ToolError) as error:
         err.print(f"[red]error:[/red] {escape(str(error))}")
         sys.exit(1)
+    except LeftRunning:
+        raise
     except SystemExit as end:
         # Typer makes this of Ctrl-C.
         if end.code in (128 + signal.SIGINT, 128 + signal.SIGTERM):

@@ -1,8 +1,8 @@
 """The Cloud Run plane: an execution's tasks as real processes, with the platform's environment, signals and retries.
 
-A task is a process, not a container: the image is looked up in `images`, the bucket's folder stands for the mount, and
-values of the environment, command and arguments that begin with a mount path point into that folder instead.
-Deliberately not done: CPU and memory limits, and VPC.
+What a task runs is looked up in `images`, and the bucket's folder stands for the mount. A `LocalImage` is a process,
+not a container: values of the environment, command and arguments that begin with a mount path point into that folder
+instead (container.py has real ones). Deliberately not done: CPU and memory limits, and VPC.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from infra import catalog
 from mockgcp.clock import Clock
@@ -36,11 +36,54 @@ _WRITE = ("storage.objects.create", "storage.objects.delete")
 
 
 @dataclass(frozen=True)
+class Mount:
+    """A folder of this machine that a task sees. `owner`: its user and group ids; None: everybody may write there."""
+
+    folder: Path
+    read_only: bool = False
+    owner: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What an attempt is to run: the job's own `command` (empty: the image's entry point), `args` and `env`, the
+    mounts by their paths, and the attempt's own folder."""
+
+    command: Sequence[str]
+    args: Sequence[str]
+    env: Mapping[str, str]
+    mounts: Mapping[str, Mount]
+    folder: Path
+
+
+class Image(Protocol):
+    """What stands for an image here."""
+
+    def process(self, launch: Launch) -> tuple[list[str], dict[str, str]]:
+        """The arguments and the whole environment of the process to start.
+
+        It passes SIGTERM on to the container's first process, and ends with its exit code.
+        """
+
+
+@dataclass(frozen=True)
 class LocalImage:
-    """What an image runs here: its entry point, and the environment the image itself sets."""
+    """A process in an image's place: its entry point, and the environment the image itself sets."""
 
     entrypoint: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
+
+    def process(self, launch: Launch) -> tuple[list[str], dict[str, str]]:
+        folders = {path: mount.folder for path, mount in launch.mounts.items()}
+        argv = [*(launch.command or self.entrypoint), *launch.args]
+        env = {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "LANG": "C.UTF-8",
+            "HOME": str(launch.folder),
+            **self.env,
+            **launch.env,
+        }
+        return [_into(folders, word) for word in argv], {key: _into(folders, value) for key, value in env.items()}
 
 
 class _NotStartedError(Exception):
@@ -77,7 +120,7 @@ class CloudRunPlane:
         cloud: Cloud,
         *,
         state_dir: Path,
-        images: Mapping[str, LocalImage],
+        images: Mapping[str, Image],
         maintenance: Maintenance | None = None,
         grace_s: float | None = None,
     ) -> None:
@@ -249,12 +292,7 @@ class CloudRunPlane:
             mount["mountPath"].rstrip("/"): self._mount(execution, task, mount["name"])
             for mount in container.get("volumeMounts", [])
         }
-        argv = [*(container.get("command") or image.entrypoint), *container.get("args", [])]
         env = {
-            "PATH": os.environ.get("PATH", os.defpath),
-            "LANG": "C.UTF-8",
-            "HOME": str(folder),
-            **image.env,
             **{item["name"]: item.get("value", "") for item in container.get("env", [])},
             "CLOUD_RUN_JOB": execution["job"],
             "CLOUD_RUN_EXECUTION": execution["name"].split("/")[-1],
@@ -262,15 +300,15 @@ class CloudRunPlane:
             "CLOUD_RUN_TASK_COUNT": str(execution["taskCount"]),
             "CLOUD_RUN_TASK_ATTEMPT": str(number),
         }
-        return [_into(mounts, word) for word in argv], {key: _into(mounts, value) for key, value in env.items()}
+        return image.process(Launch(container.get("command", ()), container.get("args", ()), env, mounts, folder))
 
-    def _mount(self, execution: Mapping[str, Any], task: Mapping[str, Any], name: str) -> Path:
+    def _mount(self, execution: Mapping[str, Any], task: Mapping[str, Any], name: str) -> Mount:
         """The folder a volume stands for, once the task's identity is found to be allowed to use it."""
         volume = next(volume for volume in task["volumes"] if volume["name"] == name)
         if "gcs" not in volume:
             folder: Path = self.state_dir / "volumes" / execution["name"].split("/")[-1] / f"{task['index']}-{name}"
             folder.mkdir(parents=True, exist_ok=True)
-            return folder
+            return Mount(folder)
         bucket, identity = volume["gcs"]["bucket"], f"serviceAccount:{task['serviceAccount']}"
         needed = list(_READ if volume["gcs"].get("readOnly") else _READ + _WRITE)
         try:
@@ -283,7 +321,11 @@ class CloudRunPlane:
             raise _NotStartedError(
                 f"Mounting volume {name} failed: {identity} lacks {', '.join(missing)} on bucket {bucket}."
             )
-        return storage.folder(self._cloud.state_dir, bucket)
+        return Mount(
+            storage.folder(self._cloud.state_dir, bucket),
+            read_only=bool(volume["gcs"].get("readOnly")),
+            owner=_owner(name, volume["gcs"].get("mountOptions", ())),
+        )
 
     # -- logs and reports ------------------------------------------------------------------------------------------
 
@@ -353,6 +395,19 @@ def _json_object(text: str) -> dict[str, Any] | None:
         value = json.loads(text)
         return value if isinstance(value, dict) else None
     return None
+
+
+def _owner(volume: str, options: Sequence[str]) -> tuple[int, int]:
+    """Whose a mount's files are, by its options.
+
+    Without them root's, since Cloud Run mounts as root (unchecked) and a mount's files belong to who mounted it:
+    github.com/GoogleCloudPlatform/gcsfuse, docs/semantics.md, Permissions and ownership.
+    """
+    said = dict(option.partition("=")[::2] for option in options)
+    try:
+        return int(said.get("uid") or 0), int(said.get("gid") or 0)
+    except ValueError as error:
+        raise _NotStartedError(f"Mounting volume {volume} failed: uid and gid are numbers: {error}") from error
 
 
 def _into(mounts: Mapping[str, Path], value: str) -> str:
