@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from trainer_process import Trainer
+from trainer_process import LONG, Trainer
 
-IMPORT_JAX = {f"test_trainer_{name}.py" for name in ("checkpoint", "data", "model", "process")}
+IMPORT_JAX = {
+    f"test_trainer_{name}.py" for name in ("checkpoint", "data", "distributed", "kills", "model", "process", "storage")
+}
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -35,13 +37,24 @@ def trainer(tmp_path: Path, shared: Path) -> Iterator[Trainer]:
 
 @pytest.fixture(scope="session")
 def reference(shared: Path) -> Path:
-    """The task folder of an undisturbed run; not to be changed. Whoever gets the lock first runs it for all."""
-    instance = Trainer(shared, shared / "compiled")
+    """The task folder of an undisturbed run; not to be changed."""
+    return undisturbed(shared, "job")
+
+
+@pytest.fixture(scope="session")
+def long_reference(shared: Path) -> Path:
+    """The same, of a run of LONG steps."""
+    return undisturbed(shared, "long", HOLDFAST_STEPS=str(LONG))
+
+
+def undisturbed(shared: Path, run_id: str, **variables: str) -> Path:
+    """Whoever gets the lock first runs it for all."""
+    instance = Trainer(shared, shared / "compiled", run_id)
     with (shared / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (instance.task_dir / "result.json").exists():
             try:
-                code, _ = instance.run()
+                code, _ = instance.run(**variables)
                 assert code == 0, instance.errors()
             finally:
                 instance.close()

@@ -26,6 +26,12 @@ def test_the_stream_is_this_one_for_ever() -> None:
     assert tokens_BxT.tolist() == [[18, 21, 24, 27, 30], [31, 0, 1, 2, 3]]
 
 
+def test_evaluations_have_streams_that_no_step_reaches() -> None:
+    last_step, evaluations = 2**31 - 1, 2**31 * 2**31
+    assert last_step < data.EVAL_STREAM
+    assert data.EVAL_STREAM + evaluations < data.INIT_STREAM
+
+
 def test_each_row_counts_in_one_stride() -> None:
     tokens_BxT = data.batch(0, 5, batch_size=64, length=9, vocabulary=32)
     strides = np.diff(tokens_BxT, axis=1) % 32

@@ -6,19 +6,14 @@ import signal
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
-from trainer_process import EVERY, PATIENCE, STEPS, Trainer, event, until
+from trainer_process import EVERY, PATIENCE, STEPS, Trainer, event, of, until
 
 from workloads.trainer.compare import compare
 from workloads.trainer.events import read_events
 
 pytestmark = pytest.mark.jax
-
-
-def of(events: list[dict[str, Any]], name: str, key: str) -> list[Any]:
-    return [each[key] for each in events if each["event"] == name]
 
 
 def leave(process: subprocess.Popen[str]) -> int:
@@ -101,6 +96,17 @@ def test_sigterm_during_the_imports(trainer: Trainer, grace: float) -> None:
     events = read_events(trainer.task_dir / "events.jsonl")
     assert [each["event"] for each in events] == ["start", "sigterm", "exit"]
     assert ("without a last save" in events[-1]["message"]) == (grace < 1)
+    assert grace < 1 or "none yet means from step 0" in events[-1]["message"]
+
+
+def test_evaluations_are_told_and_change_nothing(trainer: Trainer, reference: Path) -> None:
+    code, events = trainer.run(HOLDFAST_EVAL_EVERY="5", HOLDFAST_EVAL_BATCHES="2")
+    assert code == 0, trainer.errors()
+    phases = [each["event"] for each in events if each["event"] not in ("step", "saved")]
+    assert phases == ["start", "imported", "fresh", "compiled", "eval", "eval", "done", "exit"]
+    assert of(events, "eval", "step") == [5, 10]
+    assert len({*of(events, "eval", "loss"), *of(events, "step", "loss")}) == 2 + STEPS
+    assert_as_undisturbed(trainer, reference)
 
 
 def test_sigterm_when_all_is_done_is_too_late_to_matter(finished: Trainer, reference: Path) -> None:
@@ -153,6 +159,7 @@ def test_a_rerun_after_the_end_changes_nothing(finished: Trainer, reference: Pat
     assert code == 0, finished.errors()
     assert [each["event"] for each in events] == ["start", "done", "exit"]
     assert finished.errors() == ""
+    assert not (finished.task_dir / "lease.json").exists()
     assert_as_undisturbed(finished, reference)
 
 

@@ -11,12 +11,13 @@ from typing import Any
 
 REPOSITORY = Path(__file__).parents[2]
 STEPS, EVERY = 12, 4
-# The trainer, which does not commit the checkpoint of step HOLD_SAVE before file RELEASE exists: a save without end.
+LONG = 40  # steps
+# The trainer, which does not open checkpoints/HOLD before file RELEASE exists: a save or a restore without end.
 HOLDING = """
 import os, runpy, sys, time
 
 def hold(event, args):
-    if event == "open" and str(args[0]).endswith("/checkpoints/" + os.environ["HOLD_SAVE"] + "/commit_success.txt"):
+    if event == "open" and str(args[0]).endswith("/checkpoints/" + os.environ["HOLD"]):
         while not os.path.exists(os.environ["RELEASE"]):
             time.sleep(0.002)
 
@@ -27,12 +28,13 @@ PATIENCE = 120.0  # seconds until a test gives up on a process; far above what a
 
 
 class Trainer:
-    """Starts attempts of one task (job `job`, index 0) whose files are in `task_dir`."""
+    """Starts attempts of one task (job `job`, index 0) of one execution; its files are in `task_dir`."""
 
-    def __init__(self, root: Path, cache: Path):
+    def __init__(self, root: Path, cache: Path, run_id: str = "job"):
         self.root = root
         self.cache = cache
-        self.task_dir = root / "checkpoints" / "job" / "0"
+        self.run_id = run_id
+        self.task_dir = root / "checkpoints" / "job" / run_id / "0"
         self.release = root / "release"
         self.processes: list[subprocess.Popen[str]] = []
 
@@ -48,6 +50,8 @@ class Trainer:
             "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
             "CHECKPOINT_DIR": str(self.root / "checkpoints"),
             "CLOUD_RUN_JOB": "job",
+            "CLOUD_RUN_EXECUTION": "job-abcde",
+            "HOLDFAST_RUN_ID": self.run_id,
             "HOLDFAST_SEED": "7",
             "HOLDFAST_STEPS": str(STEPS),
             "HOLDFAST_CHECKPOINT_EVERY": str(EVERY),
@@ -61,7 +65,7 @@ class Trainer:
             cwd=REPOSITORY,
             env=environ | variables,
             stdout=subprocess.PIPE,
-            stderr=(self.root / f"stderr-{len(self.processes)}.txt").open("w"),
+            stderr=(self.root / f"stderr-{self.run_id}-{len(self.processes)}.txt").open("w"),
             text=True,
         )
         self.processes.append(process)
@@ -72,13 +76,17 @@ class Trainer:
 
     def start_holding_save(self, step: int, **variables: str) -> subprocess.Popen[str]:
         """An attempt that stays in the save of `step` until file `release` exists."""
-        return self.command("-c", HOLDING, HOLD_SAVE=str(step), RELEASE=str(self.release), **variables)
+        return self.start_holding(f"{step}/commit_success.txt", **variables)
+
+    def start_holding(self, file: str, **variables: str) -> subprocess.Popen[str]:
+        """An attempt that waits for file `release` before it opens checkpoints/`file`."""
+        return self.command("-c", HOLDING, HOLD=file, RELEASE=str(self.release), **variables)
 
     def run(self, **variables: str) -> tuple[int, list[dict[str, Any]]]:
         """One attempt to its end: the exit code and its events as seen on stdout."""
         process = self.start(**variables)
         out, _ = process.communicate(timeout=PATIENCE)
-        return process.returncode, [json.loads(line) for line in out.splitlines()]
+        return process.returncode, parse(out)
 
     def errors(self) -> str:
         return "\n".join(path.read_text() for path in sorted(self.root.glob("stderr-*.txt")))
@@ -91,13 +99,22 @@ class Trainer:
                 process.stdout.close()
 
 
+def parse(out: str) -> list[dict[str, Any]]:
+    """The events of a whole output; libraries say things there, too."""
+    return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+
+
+def of(events: list[dict[str, Any]], name: str, key: str) -> list[Any]:
+    """What `key` is in each event of that name."""
+    return [each[key] for each in events if each["event"] == name]
+
+
 def event(process: subprocess.Popen[str], matches: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
     """Reads the process's events until one matches."""
     assert process.stdout
     for line in process.stdout:
-        found: dict[str, Any] = json.loads(line)
-        if matches(found):
-            return found
+        if any(map(matches, found := parse(line))):
+            return found[0]
     raise AssertionError("the process ended before the event")
 
 

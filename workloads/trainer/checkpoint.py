@@ -2,15 +2,18 @@
 
 A save is committed by a marker file written last, not by renaming a folder, Orbax's default on what looks like a local
 disk: in a mounted bucket without hierarchical namespace a folder's rename is not atomic, or refused.
+One process of a run reads and writes, so there is no barrier at which another could wait for one that failed.
 """
 
 import dataclasses
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 import orbax.checkpoint as ocp  # type: ignore[import-untyped]
 from orbax.checkpoint.checkpoint_managers import preservation_policy  # type: ignore[import-untyped]
 
@@ -20,7 +23,9 @@ from workloads.trainer.step import State
 
 FOLDER = "checkpoints"
 KEEP = 3
+COMMIT = "commit_success.txt"  # Orbax's name
 VERSION = 1
+_ALONE = {"active_processes": {0}, "barrier_sync_key_prefix": "process-0"}
 
 
 class NoReadableCheckpoint(Exception):
@@ -39,13 +44,20 @@ class Progress:
 
 def open_manager(directory: Path, to_read: bool = False) -> Any:
     """Orbax's manager of a folder of checkpoints. Unless opened to read, it removes what a killed save left behind."""
+    if not to_read:
+        directory.mkdir(parents=True, exist_ok=True)
+    alone = ocp.options.MultiprocessingOptions(**_ALONE)
     return ocp.CheckpointManager(
         directory,
-        item_handlers={"state": ocp.StandardCheckpointHandler(), "progress": ocp.JsonCheckpointHandler()},
+        item_handlers={
+            "state": ocp.StandardCheckpointHandler(multiprocessing_options=alone),
+            "progress": ocp.JsonCheckpointHandler(multiprocessing_options=alone),
+        },
         options=ocp.CheckpointManagerOptions(
             preservation_policy=preservation_policy.LatestN(KEEP),
             atomicity_options=ocp.options.AtomicityOptions(mode=ocp.options.AtomicityMode.COMMIT_FILE),
-            create=not to_read,
+            create=False,
+            multiprocessing_options=alone,
             cleanup_tmp_directories=not to_read,
             enable_async_checkpointing=False,
             lightweight_initialize=True,  # a damaged checkpoint's metadata must not stop us here
@@ -53,12 +65,25 @@ def open_manager(directory: Path, to_read: bool = False) -> Any:
     )
 
 
-def save(manager: Any, state: State, progress: Progress) -> str:
-    """Saves and commits, then deletes all but the latest three; returns the digest of the state."""
+def save(directory: Path, state: Any, progress: Progress) -> str:
+    """Saves and commits, then deletes all but the latest three; returns the digest of the state.
+
+    state: arrays on the host. Raises whatever Orbax or the file system raised; then the earlier checkpoints are as they
+    were, and what there is of this one is removed if that is possible, and ignored if not.
+    """
     fingerprint = digest(state)
     content = {"v": VERSION, "digest": fingerprint, **dataclasses.asdict(progress)}
     args = ocp.args.Composite(state=ocp.args.StandardSave(state), progress=ocp.args.JsonSave(content))
-    manager.save(progress.step, args=args, force=True)
+    # A manager a save, which costs 3 ms: none has to be trusted after a failure.
+    try:
+        with open_manager(directory) as manager:
+            if progress.step not in manager.all_steps():  # else an earlier try failed after its commit
+                manager.save(progress.step, args=args, force=True)
+    except Exception:
+        partial = directory / str(progress.step)
+        if not (partial / COMMIT).exists():
+            shutil.rmtree(partial, ignore_errors=True)  # the disk may be full
+        raise
     return fingerprint
 
 
@@ -66,6 +91,8 @@ def restore_latest(
     manager: Any, template: State, run: dict[str, int | float], on_damaged: Callable[[int, str], None]
 ) -> tuple[State, Progress] | None:
     """The newest checkpoint that can be read and has the digest it was saved with; None when there is none at all.
+
+    The arrays are on the host.
 
     template: the state's shapes and dtypes (jax.eval_shape).
     on_damaged: called with (step, reason) for each checkpoint passed over. Once a good one is found they are set aside.
@@ -122,7 +149,7 @@ def _restore(manager: Any, step: int, template: State, run: dict[str, int | floa
         )
     progress = Progress(**content)
     _refuse_another_run(manager.directory, progress.run, run)
-    state: State = restore_state(manager, step, template)
+    state: State = jax.tree.map(np.asarray, restore_state(manager, step, template))
     if digest(state) != fingerprint:
         raise ValueError(f"the restored state's digest is not {fingerprint}, with which it was saved")
     return state, progress
@@ -130,7 +157,7 @@ def _restore(manager: Any, step: int, template: State, run: dict[str, int | floa
 
 def restore_state(manager: Any, step: int, template: Any) -> Any:
     """The arrays of one checkpoint in the structure of `template` (leaves have shape and dtype), on one device."""
-    device = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
     struct: Any = jax.ShapeDtypeStruct
     target = jax.tree.map(lambda leaf: struct(leaf.shape, leaf.dtype, sharding=device), template)
     return manager.restore(step, args=ocp.args.Composite(state=ocp.args.StandardRestore(target))).state
@@ -143,7 +170,7 @@ def _refuse_another_run(directory: Any, saved: dict[str, int | float], now: dict
         raise ConfigError(
             f"the checkpoints in {directory} belong to a run with other values ({', '.join(changed)}), "
             "so resuming would train neither run; nothing was changed. "
-            "Set the old values again, or use another job name or CHECKPOINT_DIR"
+            "Set the old values again, or use another HOLDFAST_RUN_ID"
         )
 
 

@@ -28,7 +28,7 @@ class Comparison(TypedDict):
 
 
 def compare(task_a: Path, task_b: Path) -> Comparison:
-    """Compares the newest checkpoints of two task folders (CHECKPOINT_DIR/<job>/<task index>).
+    """Compares the newest checkpoints of two task folders (CHECKPOINT_DIR/<job>/<run id>/<task index>).
 
     Raises FileNotFoundError when a folder has no checkpoint, and whatever Orbax raises when it cannot be read.
     """
@@ -47,7 +47,9 @@ def _same(a: np.ndarray, b: np.ndarray) -> bool:
 def _newest(task_dir: Path) -> tuple[int, dict[str, np.ndarray]]:
     directory = (task_dir / checkpoint.FOLDER).absolute()
     if not directory.is_dir():
-        raise FileNotFoundError(f"{directory} does not exist; give a task's folder, CHECKPOINT_DIR/<job>/<task index>")
+        raise FileNotFoundError(
+            f"{directory} does not exist; give a task's folder, CHECKPOINT_DIR/<job>/<run id>/<task index>"
+        )
     with checkpoint.open_manager(directory, to_read=True) as manager:
         step = manager.latest_step()
         if step is None:

@@ -11,10 +11,12 @@ from typing import Any
 EXIT_DONE = 0
 EXIT_ERROR = 1
 EXIT_CONFIG = 2
+EXIT_ANOTHER_WRITER = 3
 EXIT_PREEMPTED = 143  # 128 + SIGTERM
 
 PREFIX = "HOLDFAST_"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
 
 
 class ConfigError(Exception):
@@ -53,6 +55,12 @@ def _name(text: str) -> str:
     return text
 
 
+def _address(text: str) -> str:
+    if not _ADDRESS.fullmatch(text):
+        raise ValueError("is not an address; use <host>:<port>")
+    return text
+
+
 def _directory(text: str) -> Path:
     path = Path(text)
     if not path.is_absolute():
@@ -73,12 +81,13 @@ class Config:
 
     checkpoint_dir: Path = _var("CHECKPOINT_DIR", "where the checkpoint bucket is mounted", _directory)  # noqa: RUF009  (it is a field)
 
-    job: str = _var("CLOUD_RUN_JOB", "the job's name; checkpoints are kept per job", _name, "local")
-    execution: str = _var("CLOUD_RUN_EXECUTION", "the execution's name, for the event log", str, "")
-    task_index: int = _var("CLOUD_RUN_TASK_INDEX", "which task this is; each task is a run of its own", _integer(0), 0)
-    task_attempt: int = _var(
-        "CLOUD_RUN_TASK_ATTEMPT", "how often the task was retried, for the event log", _integer(0), 0
+    job: str = _var("CLOUD_RUN_JOB", "the job's name", _name, "local")
+    run_id: str = _var("HOLDFAST_RUN_ID", "names the run within the job (default: the job's name)", _name, "")
+    execution: str = _var(
+        "CLOUD_RUN_EXECUTION", "the execution's name; its later attempts follow an earlier one at once", str, ""
     )
+    task_index: int = _var("CLOUD_RUN_TASK_INDEX", "which task this is; each task is a run of its own", _integer(0), 0)
+    task_attempt: int = _var("CLOUD_RUN_TASK_ATTEMPT", "how often the task was retried", _integer(0), 0)
     task_count: int = _var("CLOUD_RUN_TASK_COUNT", "how many tasks the execution has", _integer(1), 1)
 
     steps: int = _var("HOLDFAST_STEPS", "steps until the run is done; may be raised later", _integer(1), 100)
@@ -91,8 +100,22 @@ class Config:
         "HOLDFAST_GRACE_SECONDS", "seconds from SIGTERM to the platform's SIGKILL", _number(0.1, 3600), 10.0
     )
 
+    # Safe with a stat cache of 60 s: see workloads/trainer/lease.py.
+    lease_seconds: float = _var(
+        "HOLDFAST_LEASE_SECONDS",
+        "seconds a killed writer keeps others out; at least 120 on a bucket",
+        _number(0.1, 3600),
+        180.0,
+    )
+    eval_every: int = _var("HOLDFAST_EVAL_EVERY", "steps between two evaluations; 0: none", _integer(0), 0)
+    eval_batches: int = _var("HOLDFAST_EVAL_BATCHES", "batches an evaluation", _integer(1), 1)
+
+    coordinator: str = _var("HOLDFAST_COORDINATOR", "process 0's <host>:<port>, with several processes", _address, "")
+    process_id: int = _var("HOLDFAST_PROCESS_ID", "which process this is; 0 alone writes files", _integer(0), 0)
+    process_count: int = _var("HOLDFAST_PROCESS_COUNT", "processes that train this run together", _integer(1), 1)
+
     seed: int = _var("HOLDFAST_SEED", "seed of the weights and the data", _integer(0), 0, run=True)
-    batch_size: int = _var("HOLDFAST_BATCH_SIZE", "sequences a step", _integer(1, 2**16), 8, run=True)
+    batch_size: int = _var("HOLDFAST_BATCH_SIZE", "sequences a step, over all devices", _integer(1, 2**16), 8, run=True)
     sequence_length: int = _var("HOLDFAST_SEQUENCE_LENGTH", "tokens a sequence", _integer(2, 2**16), 64, run=True)
     vocabulary: int = _var("HOLDFAST_VOCABULARY", "number of tokens", _integer(2, 2**20), 256, run=True)
     model_dim: int = _var("HOLDFAST_MODEL_DIM", "width of the model", _integer(1, 2**16), 64, run=True)
@@ -104,8 +127,13 @@ class Config:
 
     @property
     def task_dir(self) -> Path:
-        """The task's own folder: `CHECKPOINT_DIR/<job>/<task index>`."""
-        return self.checkpoint_dir / self.job / str(self.task_index)
+        """The task's own folder: `CHECKPOINT_DIR/<job>/<run id>/<task index>`."""
+        return self.checkpoint_dir / self.job / self.run_name / str(self.task_index)
+
+    @property
+    def run_name(self) -> str:
+        """The run id."""
+        return self.run_id or self.job
 
     @property
     def run(self) -> dict[str, int | float]:
@@ -146,6 +174,16 @@ def from_env(environ: Mapping[str, str]) -> Config:
                 f"CLOUD_RUN_TASK_INDEX={config.task_index} is not below CLOUD_RUN_TASK_COUNT={config.task_count}; "
                 "set both or neither"
             )
+        if config.process_id >= config.process_count:
+            problems.append(
+                f"HOLDFAST_PROCESS_ID={config.process_id} is not below HOLDFAST_PROCESS_COUNT={config.process_count}; "
+                "set both or neither"
+            )
+        if config.process_count > 1 and not config.coordinator:
+            problems.append(
+                f"HOLDFAST_COORDINATOR is not set, but HOLDFAST_PROCESS_COUNT={config.process_count} processes must "
+                "find each other; set it to <host>:<port> of process 0, the same in all"
+            )
         if not problems:
             return config
     raise ConfigError("\n".join(problems))
@@ -155,9 +193,13 @@ def contract() -> str:
     """The trainer's contract as text: variables with their defaults, files, exit codes."""
     lines = ["environment variables (* determines the weights: a resume with another value is refused):"]
     for field in dataclasses.fields(Config):
-        default = "required" if field.default is dataclasses.MISSING else f"default {field.default!r}"
+        default = "" if field.default == "" else f" (default {field.default!r})"
+        if field.default is dataclasses.MISSING:
+            default = " (required)"
         star = "*" if field.metadata["run"] else " "
-        lines.append(f" {star} {field.metadata['name']:<27} {field.metadata['help']} ({default})")
+        lines.append(
+            f" {star} {field.metadata['name']:<27} {field.metadata['help']}{default if field.default != '' else ''}"
+        )
     return "\n".join([*lines, _REST])
 
 
@@ -171,14 +213,20 @@ JAX's own variables apply, among them:
    XLA_FLAGS="--xla_gpu_deterministic_ops=true --xla_gpu_autotune_level=0"
                                        without these a GPU does not repeat a run bit for bit
 
-files in CHECKPOINT_DIR/<job>/<task index>/:
-   checkpoints/<step>/  the latest three, each complete or ignored
+files in CHECKPOINT_DIR/<job>/<run id>/<task index>/:
+   checkpoints/<step>/  the latest three, each complete or ignored; a save needs room for a fourth
    damaged/             checkpoints that could not be read, set aside
    events.jsonl         one JSON object a line, all attempts; stdout carries the same lines
    result.json          written when the run is done
+   lease.json           who writes here, and until when unless it renews; removed on exit
+
+several processes (HOLDFAST_PROCESS_COUNT) train one run: process 0 alone writes the files; SIGTERM to any one stops all
+after the same step. A resume may have another number of processes or devices.
 
 exit codes:
      0  done, also when it was done before
      1  error; see the exit event and stderr
      2  bad configuration; a retry cannot help
+     3  another writer has the folder; nothing was changed, a retry may help later
+   134  (SIGABRT) another process of the run died; a retry resumes
    143  preempted (SIGTERM); saved what there was time to save, a retry resumes"""

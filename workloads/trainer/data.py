@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-# A stream of its own for the weights, which no step reaches.
+# Streams that no step reaches: evaluations' from here on, and the weights'.
+EVAL_STREAM = 2**63
 INIT_STREAM = 2**64 - 1
 
 
@@ -19,11 +20,12 @@ def raw(seed: int, stream: int, count: int) -> npt.NDArray[np.uint64]:
     return np.asarray(words, np.uint64)
 
 
-def batch(seed: int, step: int, *, batch_size: int, length: int, vocabulary: int) -> npt.NDArray[np.int32]:
-    """tokens_BxT for the step after `step` completed ones: each row counts from a random token in a random stride.
+def batch(seed: int, stream: int, *, batch_size: int, length: int, vocabulary: int) -> npt.NDArray[np.int32]:
+    """tokens_BxT of a stream: each row counts from a random token in a random stride.
 
-    The stride, 1 to 7, shows in the first two tokens, so the rest can be learnt. Counting is modulo the vocabulary.
+    stream: of a training step, the number of completed ones. The stride, 1 to 7, shows in the first two tokens, so the
+    rest can be learnt. Counting is modulo the vocabulary.
     """
-    start_Bx1, stride_Bx1 = raw(seed, step, 2 * batch_size).reshape(2, batch_size, 1)
+    start_Bx1, stride_Bx1 = raw(seed, stream, 2 * batch_size).reshape(2, batch_size, 1)
     tokens_BxT = start_Bx1 % vocabulary + (stride_Bx1 % 7 + 1) * np.arange(length, dtype=np.uint64)
     return (tokens_BxT % vocabulary).astype(np.int32)

@@ -1,9 +1,9 @@
 """result.json: what a finished task leaves for those who look at it without JAX."""
 
-import json
-import os
 from pathlib import Path
 from typing import Any, TypedDict
+
+from workloads.trainer import files
 
 FILE = "result.json"
 VERSION = 1
@@ -14,6 +14,7 @@ class Result(TypedDict):
 
     v: int
     job: str
+    run_id: str
     task_index: int
     steps_total: int
     step: int
@@ -24,20 +25,13 @@ class Result(TypedDict):
 
 
 def write(path: Path, result: Result) -> None:
-    """Replaces the file in one go: a reader, and a retry after a kill, sees the old one or the new one."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    with temporary.open("w", encoding="utf-8") as file:
-        json.dump(result, file, indent=2)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    """Replaces the file in one go. Raises OSError."""
+    files.replace(path, result)
 
 
 def read(path: Path) -> dict[str, Any] | None:
     """The result, or None when there is none that can be read: then the checkpoints tell."""
     try:
-        result = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return files.read(path, VERSION)
+    except OSError:
         return None
-    return result if isinstance(result, dict) and result.get("v") == VERSION else None

@@ -1,55 +1,99 @@
-"""The training loop: resume, step, save, leave when asked to."""
+"""The training loop: resume, step, evaluate, save, leave when asked to."""
 
 import dataclasses
 import functools
 import math
 import threading
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
+from jax.sharding import Mesh
 
-from workloads.trainer import checkpoint, result
+from workloads.trainer import checkpoint, distributed, result
 from workloads.trainer import step as stepping
 from workloads.trainer.checkpoint import Progress
-from workloads.trainer.config import EXIT_DONE, EXIT_PREEMPTED, Config, ConfigError
+from workloads.trainer.config import EXIT_ANOTHER_WRITER, EXIT_DONE, EXIT_ERROR, EXIT_PREEMPTED, Config, ConfigError
 from workloads.trainer.digest import digest
 from workloads.trainer.events import EventLog
+from workloads.trainer.lease import AnotherWriter, Lease
 from workloads.trainer.step import State
 
 
-def run(config: Config, log: EventLog, stop: threading.Event) -> int:
-    """Trains until `config.steps` steps are complete or `stop` is set; returns the exit code.
+@dataclasses.dataclass(frozen=True)
+class Attempt:
+    """What one attempt works with. `lease` is process 0's; the others have a claim to nothing and write nothing."""
+
+    config: Config
+    log: EventLog
+    stop: threading.Event
+    lease: Lease
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.config.task_dir / checkpoint.FOLDER
+
+    @property
+    def writes(self) -> bool:
+        return self.config.process_id == 0
+
+
+def run(attempt: Attempt) -> int:
+    """Trains until `config.steps` steps are complete or `stop` is set; returns the exit code, one for all processes.
 
     Raises ConfigError when the checkpoints belong to another or a longer run, NoReadableCheckpoint when all are
-    damaged, FloatingPointError when the loss is not finite.
+    damaged, FloatingPointError when the loss is not finite, AnotherWriter when the lease was lost before the start.
     """
-    if stop.is_set():
-        return EXIT_PREEMPTED
-    with checkpoint.open_manager(config.task_dir / checkpoint.FOLDER) as manager:
-        state, progress = _begin(config, log, manager)
-        if progress.step < config.steps:
-            if stop.is_set():
-                return EXIT_PREEMPTED
-            state, progress = _train(config, log, stop, manager, state, progress)
-    if progress.step < config.steps:
-        return EXIT_PREEMPTED
-    _finish(config, log, state, progress)
-    return EXIT_DONE
+    config = attempt.config
+    distributed.join(config)
+    mesh = distributed.mesh()
+    if config.batch_size % mesh.size:
+        raise ConfigError(
+            f"HOLDFAST_BATCH_SIZE={config.batch_size} cannot be split over {mesh.size} devices; make it a multiple"
+        )
+    state, progress = _begin(attempt, mesh)
+    saved = True
+    if progress.step < config.steps and not distributed.agreed(attempt.stop):
+        state, progress, saved = _train(attempt, mesh, state, progress)
+    code = distributed.from_first(lambda: np.int32(_end(attempt, state, progress, saved)), np.int32(0))
+    distributed.leave()
+    return int(code)
 
 
-def _begin(config: Config, log: EventLog, manager: Any) -> tuple[State, Progress]:
-    """The state to go on from: the newest good checkpoint's, else a fresh one."""
+def _begin(attempt: Attempt, mesh: Mesh) -> tuple[State, Progress]:
+    """The state to go on from, on all devices: the newest good checkpoint's, else a fresh one."""
+    progress = Progress(step=0, loss=math.nan, productive_seconds=0.0, run=attempt.config.run)
+    init = functools.partial(stepping.init, attempt.config)
+    template = {"state": jax.eval_shape(init), "step": np.int32(0)}
+
+    def load() -> dict[str, Any]:
+        nonlocal progress
+        restored = _restore(attempt, template["state"])
+        state, progress = restored or (init(), progress)
+        return {"state": state, "step": np.int32(progress.step)}
+
+    loaded = distributed.from_first(load, template)
+    return distributed.replicate(mesh, loaded["state"]), dataclasses.replace(progress, step=int(loaded["step"]))
+
+
+def _restore(attempt: Attempt, template: State) -> tuple[State, Progress] | None:
+    config, log = attempt.config, attempt.log
 
     def on_damaged(step: int, reason: str) -> None:
         message = f"checkpoint at step {step} is damaged, falling back to the one before"
         log.emit("fallback", message, "WARNING", step=step, reason=reason)
 
     began = time.monotonic()
-    init = functools.partial(stepping.init, config)
-    restored = checkpoint.restore_latest(manager, jax.eval_shape(init), config.run, on_damaged)
+    attempt.lease.renew()
+    with checkpoint.open_manager(attempt.checkpoints) as manager:
+        restored = checkpoint.restore_latest(manager, template, config.run, on_damaged)
     if restored is None:
-        return init(), Progress(step=0, loss=math.nan, productive_seconds=0.0, run=config.run)
+        message = "no checkpoint yet: starts from step 0"
+        log.emit("fresh", message, from_step=0, seconds=time.monotonic() - began)
+        return None
     state, progress = restored
     log.emit(
         "resumed",
@@ -61,21 +105,27 @@ def _begin(config: Config, log: EventLog, manager: Any) -> tuple[State, Progress
     )
     if progress.step > config.steps:
         raise ConfigError(
-            f"HOLDFAST_STEPS={config.steps}, but {manager.directory} already holds step {progress.step}, "
-            f"and a run cannot go back; set at least {progress.step}, or use another job name"
+            f"HOLDFAST_STEPS={config.steps}, but {attempt.checkpoints} already holds step {progress.step}, "
+            f"and a run cannot go back; set at least {progress.step}, or use another HOLDFAST_RUN_ID"
         )
     return state, progress
 
 
-def _train(
-    config: Config, log: EventLog, stop: threading.Event, manager: Any, state: State, progress: Progress
-) -> tuple[State, Progress]:
-    """Steps until done or stopped; what it returns is saved."""
-    advance = stepping.compile(config, state)
+def _train(attempt: Attempt, mesh: Mesh, state: State, progress: Progress) -> tuple[State, Progress, bool]:
+    """Steps until done or stopped; also returns whether the last step is saved."""
+    config, log, stop = attempt.config, attempt.log, attempt.stop
+    began = time.monotonic()
+    share_out = functools.partial(distributed.share_out, mesh)
+    advance = stepping.compile(config, state, share_out(stepping.batch(config, 0)))
+    evaluate = None
+    if config.eval_every:
+        evaluate = stepping.compile_evaluation(state, share_out(stepping.held_out(config, 0)))
+    seconds = time.monotonic() - began
+    log.emit("compiled", f"compiled in {seconds:.1f} s", seconds=seconds)
     saved_step = progress.step
-    while progress.step < config.steps and not stop.is_set():
+    while progress.step < config.steps and not distributed.agreed(stop):
         began = time.monotonic()
-        state, loss = advance(state, stepping.batch(config, progress.step))
+        state, loss = advance(state, share_out(stepping.batch(config, progress.step)))
         progress = _completed(progress, float(loss), config, stop, began)
         log.emit(
             "step",
@@ -84,12 +134,13 @@ def _train(
             loss=progress.loss,
             seconds=time.monotonic() - began,
         )
-        if progress.step % config.checkpoint_every == 0:
-            _save(log, manager, state, progress)
+        if evaluate and progress.step % config.eval_every == 0:
+            _evaluate(attempt, evaluate, share_out, state, progress.step)
+        due = progress.step % config.checkpoint_every == 0 and progress.step < config.steps
+        if due and _save(attempt, state, progress):
             saved_step = progress.step
-    if progress.step != saved_step:
-        _save(log, manager, state, progress)
-    return state, progress
+    saved = progress.step == saved_step or _save(attempt, state, progress) or _save(attempt, state, progress)
+    return state, progress, saved
 
 
 def _completed(progress: Progress, loss: float, config: Config, stop: threading.Event, began: float) -> Progress:
@@ -98,20 +149,69 @@ def _completed(progress: Progress, loss: float, config: Config, stop: threading.
     if not math.isfinite(loss):
         raise FloatingPointError(
             f"the loss of step {step} is {loss}, which no later step would mend, so it was not saved; "
-            "lower HOLDFAST_LEARNING_RATE and use another job name"
+            "lower HOLDFAST_LEARNING_RATE and use another HOLDFAST_RUN_ID"
         )
     stop.wait(max(0.0, began + config.step_seconds_min - time.monotonic()))
     seconds = progress.productive_seconds + time.monotonic() - began
     return dataclasses.replace(progress, step=step, loss=loss, productive_seconds=seconds)
 
 
-def _save(log: EventLog, manager: Any, state: State, progress: Progress) -> None:
+def _evaluate(attempt: Attempt, evaluate: Any, share_out: Callable[..., jax.Array], state: State, step: int) -> None:
+    """The mean loss over held-out batches, a function of the weights and of how many evaluations the run had by then.
+
+    One that SIGTERM cuts short is not repeated: it has no part in the weights.
+    """
+    config = attempt.config
     began = time.monotonic()
-    fingerprint = checkpoint.save(manager, state, progress)
+    first = step // config.eval_every * config.eval_batches
+    losses = []
+    for index in range(first, first + config.eval_batches):
+        if distributed.agreed(attempt.stop):
+            return
+        losses.append(float(evaluate(state["params"], share_out(stepping.held_out(config, index)))))
+    loss = sum(losses) / len(losses)
+    if not math.isfinite(loss):
+        attempt.log.emit("eval", f"evaluation at step {step}: the loss is {loss}", "WARNING", step=step)
+        return
+    message = f"evaluation at step {step}, loss {loss:.4f}"
+    attempt.log.emit("eval", message, step=step, loss=loss, seconds=time.monotonic() - began)
+
+
+def _save(attempt: Attempt, state: State, progress: Progress) -> bool:
+    """Process 0 saves, the others take it as done. A failure is told of and costs the checkpoint, not the training."""
+    if not attempt.writes:
+        return True
+    log, step = attempt.log, progress.step
+    began = time.monotonic()
+    try:
+        attempt.lease.renew()
+        fingerprint = checkpoint.save(attempt.checkpoints, jax.tree.map(np.asarray, state), progress)
+    except AnotherWriter:
+        return False
+    except Exception as error:  # Orbax, TensorStore and the file system each have their own
+        message = f"checkpoint at step {step} could not be saved; the one before stays"
+        reason = f"{type(error).__name__}: {error}"[:500]
+        log.emit("save_failed", message, "ERROR", step=step, seconds=time.monotonic() - began, reason=reason)
+        return False
     seconds = time.monotonic() - began
-    log.emit(
-        "saved", f"saved checkpoint at step {progress.step}", step=progress.step, seconds=seconds, digest=fingerprint
-    )
+    log.emit("saved", f"saved checkpoint at step {step}", step=step, seconds=seconds, digest=fingerprint)
+    return True
+
+
+def _end(attempt: Attempt, state: State, progress: Progress, saved: bool) -> int:
+    """Process 0 decides how the attempt ended, and writes the result if it is the end of the run."""
+    if attempt.lease.lost.is_set():
+        return EXIT_ANOTHER_WRITER
+    if progress.step < attempt.config.steps:
+        return EXIT_PREEMPTED
+    if not saved:
+        return EXIT_ERROR
+    try:
+        attempt.lease.renew()
+    except AnotherWriter:
+        return EXIT_ANOTHER_WRITER
+    _finish(attempt.config, attempt.log, state, progress)
+    return EXIT_DONE
 
 
 def _finish(config: Config, log: EventLog, state: State, progress: Progress) -> None:
@@ -121,6 +221,7 @@ def _finish(config: Config, log: EventLog, state: State, progress: Progress) -> 
         {
             "v": result.VERSION,
             "job": config.job,
+            "run_id": config.run_name,
             "task_index": config.task_index,
             "steps_total": config.steps,
             "step": progress.step,
