@@ -30,18 +30,21 @@ def rehearse_cloud_run(
     steps: Annotated[int, typer.Option(min=2, help="Length of the training run, in steps.")] = 24,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the report here.")] = None,
     keep: Annotated[bool, typer.Option(help="Leave the rehearsal's folder for a look.")] = False,
+    container: Annotated[
+        bool, typer.Option("--container", help="Build the image by buildah and run the tasks in it (root; minutes).")
+    ] = False,
 ) -> None:
-    """Scenario A: preview, policies, up, execute, preempt, resume, verify against an undisturbed run, destroy."""
+    """Scenario A: preflight, price, up, image, execute, preempt, resume, verify, second up, destroy."""
     require({"googleapiclient": "mockgcp", "psutil": "mockgcp", "jax": "trainer", "orbax": "trainer"})
     from holdfast import engine
-    from holdfast.rehearsal import cloud_run
+    from holdfast.rehearsal import cloud_run, cloud_run_stage
 
     if json_file is not None and (json_file.is_dir() or not json_file.resolve().parent.is_dir()):
         raise OperatorError(f"--json {json_file}: name a file in a folder that exists")
     began, say = time.monotonic(), clocked()
     found = engine.ensure(say)
     say(f"Pulumi {found.version} ({found.source}: {found.pulumi})")
-    options = cloud_run.Options(environment, seed, preemptions, steps, keep)
+    options = cloud_run_stage.Options(environment, seed, preemptions, steps, keep, container)
     report = cloud_run.rehearse(options, found, say)
     if json_file is not None:
         report.write(json_file)
@@ -60,6 +63,8 @@ def _summary(report: Any, seconds: float) -> Table:
     rows = {
         "engine": f"Pulumi {report.engine_version}, {report.engine}",
         "resources created": report.resources_created,
+        "image": report.image.rpartition("/")[2],
+        "price": f"{report.price_per_hour:.2f} {report.currency} an hour" if report.price_per_hour else "not known",
         "policy violations": report.policy_violations,
         "attempts / preemptions": f"{report.attempts} / {report.preemptions}",
         "steps / repeated": f"{report.steps_total} / {report.steps_repeated}",

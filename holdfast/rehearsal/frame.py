@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,8 +42,8 @@ class Frame:
         return [self.pulumi.processes, *(plane.processes for plane in self.planes)]
 
 
-def deploy(frame: Frame) -> None:
-    """Previews and brings up every stack, judged by the policy pack.
+def deploy(frame: Frame, before: Callable[[str], None] = lambda stack: None) -> None:
+    """Previews and brings up every stack, judged by the policy pack; `before` is called ahead of each.
 
     Raises:
         PulumiError: a command failed.
@@ -57,6 +57,7 @@ def deploy(frame: Frame) -> None:
                 for path in file.secrets:
                     frame.pulumi.run("config", "set", "--stack", stack, "--secret", "--path", path, "rehearsal")
         for stack in frame.files:
+            before(stack)
             for verb in ("preview", "up"):
                 with phase(frame.report.phases, verb):
                     outcomes.append(_operate(frame, verb, stack))

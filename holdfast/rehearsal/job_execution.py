@@ -1,4 +1,4 @@
-"""One execution of a Cloud Run job in a rehearsal: run, followed, and what its raw evidence adds up to."""
+"""One execution of a Cloud Run job in a rehearsal, run and followed as an operator does, and what it adds up to."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from holdfast.errors import OperatorError
+from holdfast.gcp.api import Api
+from holdfast.runs import verbs
+from holdfast.runs.backend import LogLine, Order, Run, Selection
+from holdfast.runs.cloud_run import CloudRun
 from holdfast.toolcache import Progress
-from mockgcp.cloud import DEFAULT_OWNER, Cloud
-from mockgcp.operations import Operation
 from workloads.trainer.events import read_events
 
 _POLL_S = 0.2
-_LOG_PAGE = 1000
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Figures:
     goodput: float
 
 
-def execute(cloud: Cloud, project: str, region: str, job: str, bucket: Path, limit_s: float, say: Progress) -> Evidence:
+def execute(backend: CloudRun, bucket: Path, limit_s: float, say: Progress) -> Evidence:
     """Runs the job, says what its log says, and returns the evidence when the execution is complete.
 
     Args:
@@ -51,28 +51,26 @@ def execute(cloud: Cloud, project: str, region: str, job: str, bucket: Path, lim
         limit_s: wall-clock seconds after which it is given up.
 
     Raises:
-        ApiError: the job cannot be run. OperatorError: it is not complete in time.
+        CloudError: the job cannot be run. OperatorError: it is not complete in time.
     """
     began = time.monotonic()
-    name = f"projects/{project}/locations/{region}/jobs/{job}"
-    operation = cloud.call("run.projects.locations.jobs.run", {"name": name}, {}, DEFAULT_OWNER)
-    assert isinstance(operation, Operation)  # what the method's discovery document promises
-    log = _Log(cloud, project, began, say)
-    while not operation.done:
-        if time.monotonic() > began + limit_s:
-            raise OperatorError(f"the execution of {job} is not complete after {limit_s:.0f} s; rehearse fewer --steps")
-        with cloud.changed:
-            if not operation.done:
-                cloud.changed.wait(timeout=_POLL_S)
-        log.follow()
-    log.follow()
-    execution = operation.metadata["name"]
-    tasks = _read(cloud, "run.projects.locations.jobs.executions.tasks.list", {"parent": execution})["tasks"]
-    task_dirs = [bucket / job / str(task.get("index", 0)) for task in tasks]
+    entries: list[Mapping[str, Any]] = []
+
+    def tell(run: Run, lines: Sequence[LogLine]) -> None:
+        for line in lines:
+            if line.event != "step":
+                entries.append(line.entry)
+                where = f"task {line.task} attempt {line.attempt}"
+                say(f"  {time.monotonic() - began:5.1f} s  {where}  {line.source:<8}  {line.message}")
+
+    run = verbs.submit(backend, Order(), say)
+    run = verbs.follow(backend, run, backend.log(run, Selection()), tell, say=say, poll_s=_POLL_S, limit_s=limit_s)
+    folder = bucket / backend.job.rpartition("/")[2] / run.run_id
+    task_dirs = [folder / str(task.index) for task in run.tasks]
     return Evidence(
-        execution=_read(cloud, "run.projects.locations.jobs.executions.get", {"name": execution}),
-        tasks=tasks,
-        log=log.entries,
+        execution=_read(backend.api, "executions.get", {"name": run.resource}),
+        tasks=_read(backend.api, "executions.tasks.list", {"parent": run.resource})["tasks"],
+        log=entries,
         events=[event for folder in task_dirs for event in read_events(folder / "events.jsonl")],
         task_dirs=[str(folder) for folder in task_dirs],
     )
@@ -102,41 +100,5 @@ def _seconds(task: Mapping[str, Any]) -> float:
     return (end - start).total_seconds()
 
 
-class _Log:
-    """The job's log, but for its steps, read on from where it was left; each new line that matters is said."""
-
-    def __init__(self, cloud: Cloud, project: str, began: float, say: Progress) -> None:
-        self.entries: list[dict[str, Any]] = []
-        self._cloud, self._project, self._began, self._say = cloud, project, began, say
-        self._seen: set[str] = set()
-
-    def follow(self) -> None:
-        since = f' timestamp>="{self.entries[-1]["timestamp"]}"' if self.entries else ""
-        body: dict[str, Any] = {
-            "resourceNames": [f"projects/{self._project}"],
-            "filter": f'resource.type="cloud_run_job" jsonPayload.event!="step"{since}',
-            "pageSize": _LOG_PAGE,
-        }
-        while True:
-            page = _read(self._cloud, "logging.entries.list", {}, body)
-            for entry in page.get("entries", []):
-                if entry["insertId"] not in self._seen:
-                    self._seen.add(entry["insertId"])
-                    self.entries.append(entry)
-                    self._tell(entry)
-            if not page.get("nextPageToken"):
-                return
-            body["pageToken"] = page["nextPageToken"]
-
-    def _tell(self, entry: Mapping[str, Any]) -> None:
-        if message := entry.get("jsonPayload", {}).get("message"):
-            source = "platform" if "varlog" in entry["logName"] else "task"
-            labels = entry["labels"]
-            index, attempt = (labels[f"run.googleapis.com/task_{name}"] for name in ("index", "attempt"))
-            self._say(
-                f"  {time.monotonic() - self._began:5.1f} s  task {index} attempt {attempt}  {source:<8}  {message}"
-            )
-
-
-def _read(cloud: Cloud, method: str, params: Mapping[str, Any], body: Any = None) -> dict[str, Any]:
-    return cloud.answer(method, params, body, DEFAULT_OWNER)
+def _read(api: Api, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    return api.call(f"run.projects.locations.jobs.{method}", params)

@@ -60,8 +60,15 @@ class Report(BaseModel):
 
 
 class CloudRunReport(Report):
-    """Scenario A's figures. `goodput` is the share of the execution's time that went into steps that count."""
+    """Scenario A's figures.
 
+    `goodput`: the share of the execution's time that went into steps that count. `price_per_hour`: at list prices, of
+    all tasks together; None when the catalog does not know it.
+    """
+
+    image: str = ""
+    price_per_hour: float | None = None
+    currency: str = ""
     attempts: int = 0
     preemptions: int = 0
     steps_total: int = 0

@@ -15,7 +15,7 @@ from mockgcp.planes.cloud_run import LocalImage
 from mockgcp.planes.processes import ProcessLedger
 
 # Compiles several times faster on a CPU. Both runs use the same: other flags give other bits.
-_XLA_FLAGS = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+COMPILER = {"XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"}
 # What paces the disturbed run alone, and has no part in the weights.
 _PACE = "HOLDFAST_STEP_SECONDS_MIN"
 
@@ -26,7 +26,7 @@ def image(state: Path) -> LocalImage:
         entrypoint=(sys.executable, "-m", "workloads.trainer"),
         env={
             "JAX_PLATFORMS": "cpu",
-            "XLA_FLAGS": _XLA_FLAGS,
+            **COMPILER,
             "JAX_COMPILATION_CACHE_DIR": str(state / "jax-cache"),
             "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         },
@@ -64,6 +64,6 @@ def compare_with_undisturbed(
     done = python("workloads.trainer", **plain, CHECKPOINT_DIR=str(folder))
     if done.returncode != 0:
         raise OperatorError(f"the undisturbed run failed with exit code {done.returncode}:\n{done.stderr.strip()}")
-    undisturbed = str(folder / "local" / "0")
+    undisturbed = str(folder / "local" / str(env.get("HOLDFAST_RUN_ID", "local")) / "0")
     said = [python("workloads.trainer.compare", str(task_dir), undisturbed).stdout for task_dir in task_dirs]
     return [json.loads(output.splitlines()[-1]) for output in said]

@@ -134,13 +134,35 @@ def judge(report: dict[str, Any], preemptions: int) -> None:
     assert report["engine"] in ("path", "cache")
     assert toolcache.version_key(report["engine_version"]) >= (3,)
     assert (report["leftover_resources"], report["leftover_processes"]) == ([], [])
-    assert list(report["phases"]) == ["init", "preview", "up", "execute", "verify", "second up", "destroy"]
+    in_order = ["init", "preflight", "preview", "up", "image", "execute", "verify", "second up", "destroy"]
+    assert list(report["phases"]) == in_order
     assert all(seconds > 0 for seconds in report["phases"].values())
     overrides = {each["name"]: each for each in report["time_overrides"]}
     assert overrides["maintenance"]["rehearsal"].startswith(str(preemptions))
     assert overrides["HOLDFAST_STEPS"]["rehearsal"] == str(STEPS)
+    judge_readiness(report)
     judge_deployment(report)
     judge_execution(report, preemptions)
+
+
+def judge_readiness(report: dict[str, Any]) -> None:
+    checks = {
+        (found["stack"], check["name"]): check
+        for found in story(report, "preflight").values()
+        for check in found["checks"]
+    }
+    assert {stack for stack, _ in checks} == {"dev-foundation", "dev-cloud-run"}
+    assert {check["status"] for check in checks.values()} <= {"ok", "warn"}
+    quota = checks["dev-cloud-run", "quota"]["figures"]
+    assert (quota["requested"], quota["limit"], quota["usage"]) == (1, 1, 0)
+    assert report["price_per_hour"] == checks["dev-cloud-run", "price"]["figures"]["hour"] > 0
+    image = story(report, "image")
+    [build] = image["builds"]
+    assert image["first"] == {"reference": report["image"], "built": True}
+    assert image["second"] == {"reference": report["image"], "built": False}
+    assert build["request"]["images"][0].partition(":")[0] == report["image"].partition("@")[0]
+    ran = story(report, "preempted-and-resumed")["execution"]["template"]["containers"][0]["image"]
+    assert ran == report["image"]
 
 
 def judge_deployment(report: dict[str, Any]) -> None:

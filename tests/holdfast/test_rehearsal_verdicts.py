@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
+from holdfast.image.build import Image
+from holdfast.preflight import Check, PreflightReport
 from holdfast.rehearsal.cloud_run import execution_story
 from holdfast.rehearsal.frame import deployed_story, policy_story
 from holdfast.rehearsal.job_execution import Evidence, figures
 from holdfast.rehearsal.pulumi_cli import Outcome
+from holdfast.rehearsal.readiness import image_story, preflight_story
 from holdfast.rehearsal.report import CloudRunReport, Story
 from mockgcp.audit import AuditEntry
 
@@ -107,6 +110,44 @@ def test_policies_hold_only_when_our_pack_judged_everything_and_found_nothing() 
     assert not policy_story([outcome("up a", policy_packs={})]).held
     assert not policy_story([outcome("up a", policy_packs={"somebody-elses": "1"})]).held
     assert not policy_story([outcome("up a", policy_violations=[{"policyName": "public-bucket"}])]).held
+
+
+FOUND = PreflightReport(stack="a", checks=[Check(name="quota", status="ok", found="1 of 1")])
+
+
+@pytest.mark.parametrize(
+    ("found", "held"),
+    [
+        ([FOUND, FOUND], True),
+        (
+            [FOUND, PreflightReport(stack="b", checks=[Check(name="region", status="warn", found="by invitation")])],
+            True,
+        ),
+        ([FOUND], False),
+        ([FOUND, PreflightReport(stack="b", checks=[Check(name="quota", status="failed", found="0")])], False),
+        ([FOUND, PreflightReport(stack="b", checks=[Check(name="quota", status="unknown", found="denied")])], False),
+    ],
+)
+def test_a_preflight_holds_when_every_stack_may_go_on(found: list[PreflightReport], held: bool) -> None:
+    assert preflight_story(found, 2).held is held
+
+
+BUILT, FOUND_AGAIN = Image("r@sha256:1", "t", built=True), Image("r@sha256:1", "t", built=False)
+BUILD = entry("cloudbuild.projects.locations.builds.create", 200)
+
+
+@pytest.mark.parametrize(
+    ("made", "again", "builds", "held"),
+    [
+        (BUILT, FOUND_AGAIN, [BUILD], True),
+        (FOUND_AGAIN, FOUND_AGAIN, [BUILD], False),
+        (BUILT, BUILT, [BUILD], False),
+        (BUILT, Image("r@sha256:2", "t", built=False), [BUILD], False),
+        (BUILT, FOUND_AGAIN, [BUILD, BUILD], False),
+    ],
+)
+def test_an_image_is_built_once(made: Image, again: Image, builds: list[AuditEntry], held: bool) -> None:
+    assert image_story(made, again, builds).held is held
 
 
 def _report(**changes: Any) -> CloudRunReport:
