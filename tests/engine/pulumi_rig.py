@@ -15,11 +15,13 @@ import yaml
 from holdfast import engine
 from holdfast.rehearsal.pulumi_cli import Pulumi, PulumiError
 from holdfast.rehearsal.sealed import REPOSITORY, Sealed, StackFile, read_stack, sealed_environment, write_stack
+from infra import catalog
 from mockgcp.clock import Clock
 from mockgcp.cloud import Cloud
 from mockgcp.durations import NOMINAL
 from mockgcp.frontends.pulumi.grpc import serve
 from mockgcp.planes.processes import ProcessLedger
+from mockgcp.services import artifactregistry
 
 PROJECT = "holdfast-dev"
 FOUNDATION = "dev-foundation"
@@ -37,17 +39,22 @@ class Rig:
     cloud: Cloud
     pulumi: Pulumi
 
-    def stack(self, name: str, **changes: Any) -> None:
+    def stack(self, name: str, *, copy_of: str = "", **changes: Any) -> None:
         """Puts a shipped stack's configuration in place, with changes in namespace `holdfast` (None takes one out).
 
-        Unlike the shipped ones, these stacks can be destroyed with all they hold.
+        Unlike the shipped ones, these can be destroyed with all they hold; not so a copy for another environment.
         """
-        shipped = read_stack(REPOSITORY / "stacks" / f"Pulumi.{name}.yaml").config
-        config: dict[str, Any] = {**shipped, **DESTROYABLE[name]}
+        shipped = read_stack(REPOSITORY / "stacks" / f"Pulumi.{copy_of or name}.yaml").config
+        config: dict[str, Any] = {**shipped, **DESTROYABLE.get(name, {})}
         for key, value in changes.items():
             whole = key if ":" in key else f"holdfast:{key}"
             config[whole] = value
         write_stack(self.sealed, name, StackFile({k: v for k, v in config.items() if v is not None}))
+
+    def push_image(self) -> None:
+        """Puts the image that the shipped job names into the foundation's repository, which has to be up."""
+        image = read_stack(REPOSITORY / "stacks" / f"Pulumi.{JOB}.yaml").config["holdfast:image"]
+        artifactregistry.seed_image(self.cloud, image)
 
     def init(self, *stacks: str) -> None:
         for stack in stacks:
@@ -92,6 +99,8 @@ def rig(cache: Path) -> Iterator[Rig]:
         with sealed_environment() as sealed:
             cloud = Cloud(clock=Clock.wall(), state_dir=sealed.state, durations=dict.fromkeys(NOMINAL, 0.0))
             cloud.seed_project(PROJECT)
+            for quota in catalog.gpu_quotas():
+                cloud.quotas.set(PROJECT, quota, "*", 1)
             processes = ProcessLedger(sealed.root / "processes.jsonl")
             with serve(cloud) as port:
                 yield Rig(sealed, cloud, Pulumi(found, sealed.project, sealed.environ(found, port), processes))

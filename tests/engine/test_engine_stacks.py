@@ -14,8 +14,8 @@ pytestmark = pytest.mark.engine
 
 SECRET = "correct-horse-battery-staple"
 # The stack itself, its components, and what they make.
-FOUNDATION_RESOURCES = 1 + 3 + 5 + 3
-JOB_RESOURCES = 1 + 1 + 1
+FOUNDATION_RESOURCES = 29
+JOB_RESOURCES = 11
 
 
 def holding(text: str, folder: Path) -> list[Path]:
@@ -36,6 +36,7 @@ def test_the_life_of_the_stacks(fresh: Rig, tmp_path: Path) -> None:
     assert planned.changes == made.changes == {"create": FOUNDATION_RESOURCES}
     assert "warning" not in made.stdout
     assert pulumi.operate("preview", JOB).changes == {"create": JOB_RESOURCES}
+    fresh.push_image()
 
     log = tmp_path / "events.jsonl"
     said = pulumi.run("up", "--stack", JOB, "--yes", "--skip-preview", "--event-log", str(log), "--verbose", "3")
