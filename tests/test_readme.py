@@ -6,6 +6,8 @@ from pathlib import Path
 import pulumi
 import pulumi_gcp as gcp
 
+from holdfast.cli import app
+
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -32,3 +34,16 @@ def test_the_linked_files_exist() -> None:
     links = re.findall(r"\]\(([^)#:]+)\)", README)
     assert links
     assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_the_proofs_exist() -> None:
+    named = set(re.findall(r"`(tests/[\w./]+)`", README))
+    assert len(named) > 10
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+
+
+def test_the_subcommands_exist() -> None:
+    named = set(re.findall(r"holdfast ([a-z]+)", README)) - {"for"}
+    known = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
+    known |= {group.name for group in app.registered_groups}
+    assert {"preflight", "submit", "image"} <= named <= known
