@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from infra import catalog
+from mockgcp import masks
 from mockgcp.errors import ApiError, already_exists, failed_precondition, invalid, not_found
 from mockgcp.paging import PARAMS, page
 from mockgcp.service import Call, Service
@@ -61,15 +62,10 @@ def mutation(call: Call) -> dict[str, str]:
     return {"mutateTime": call.cloud.clock.timestamp(), "mutatedBy": call.principal.partition(":")[2]}
 
 
-def merged(call: Call, old: Mapping[str, Any]) -> dict[str, Any]:
-    """What a patch writes: the body, or of it and the old one as updateMask says (top-level fields only)."""
+def patched(call: Call, old: Mapping[str, Any]) -> dict[str, Any]:
+    """What a patch writes: the body, or the old resource with what updateMask names."""
     mask = call.params.get("updateMask", "")
-    if not mask:
-        return dict(call.body)
-    paths = [re.sub(r"_([a-z])", lambda m: m[1].upper(), path) for path in mask.split(",")]
-    if nested := [path for path in paths if "." in path or path == "*"]:
-        raise ApiError("UNIMPLEMENTED", f"mockgcp takes an updateMask of top-level fields, not {', '.join(nested)}")
-    return {**{k: v for k, v in old.items() if k not in paths}, **{k: call.body[k] for k in paths if k in call.body}}
+    return masks.merged(old, call.body, masks.paths(mask)) if mask else dict(call.body)
 
 
 def check_user_labels(labels: Mapping[str, str]) -> None:
@@ -198,7 +194,7 @@ def list_channels(call: Call) -> Mapping[str, Any]:
 )
 def patch_channel(call: Call) -> Mapping[str, Any]:
     old = stored(call, CHANNEL)
-    new = merged(call, old)
+    new = patched(call, old)
     if new.get("type") != old["type"]:
         raise invalid("The type of a notification channel cannot be changed.", ("type", "immutable"))
     _check_channel(Call(call.cloud, call.method, call.params, new, call.principal))

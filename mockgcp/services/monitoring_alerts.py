@@ -2,7 +2,7 @@
 
 Sources: https://docs.cloud.google.com/monitoring/api/ref_v3/rest/v3/projects.alertPolicies (read 2026-11-29), and the
 API's own refusals as they are quoted in the issues named at the rules. TF: hashicorp/terraform-provider-google.
-PromQL is not parsed: of a query only the log-based metrics that it names are looked for.
+PromQL that could not be evaluated is refused: monitoring_promql.py.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from mockgcp.services.logging_counters import extractor
 from mockgcp.services.logging_filter import parse_filter
 from mockgcp.services.logging_metrics import TYPE_PREFIX, known_metric
 from mockgcp.services.monitoring import service
+from mockgcp.services.monitoring_promql import compiled
 from mockgcp.services.monitoring_series import BUILT_IN
 
 POLICY = "monitoring.alertPolicy"
@@ -125,8 +126,15 @@ def _check_matched_log(path: str, inner: Mapping[str, Any]) -> None:
 
 
 def _check_promql(path: str, inner: Mapping[str, Any]) -> None:
-    if not inner.get("query"):
+    query = inner.get("query", "")
+    if not query:
         raise _wrong(f"{path}.query", "", "the query must not be empty")
+    try:
+        compiled(query)
+    except ValueError as error:
+        raise _wrong(f"{path}.query", query, f"not valid PromQL: {error}") from error  # words unchecked
+    except ApiError as error:
+        raise ApiError(error.status, f"{path}.query: {error.message}") from error
     step, interval = catalog.monitoring().evaluation_interval_step_s, inner.get("evaluationInterval")
     if interval is not None and (_seconds(interval) <= 0 or _seconds(interval) % step):
         raise _wrong(f"{path}.evaluation_interval", interval, f"a positive multiple of {step} s")
@@ -235,7 +243,7 @@ def list_(call: Call) -> Mapping[str, Any]:
 )
 def patch(call: Call) -> Mapping[str, Any]:
     old = monitoring.stored(call, POLICY)
-    new = monitoring.merged(call, old)
+    new = monitoring.patched(call, old)
     _check(Call(call.cloud, call.method, call.params, new, call.principal))
     _check_references(call, new)
     changed = call.cloud.table(POLICY)[old["name"]] = _made(call, old["name"], new, old["creationRecord"])

@@ -1,13 +1,15 @@
 """Which alert policies would have raised an incident by now: for tests and rehearsals, no API has it.
 
 Looked at when asked, not as time passes. Evaluated: conditionMatchedLog, and conditionThreshold and conditionAbsent of
-what counts (log-based counters, completed executions). Deliberately not: PromQL, ratios, forecasts, distributions,
-gauges, a trigger of several series, the closing of incidents; and with AND, each condition must have held at some time.
-Durations are taken at a resolution of a minute, which is also that of log-based metrics.
+what counts (log-based counters, completed executions), and conditionPrometheusQueryLanguage as far as
+monitoring_promql.py goes. Deliberately not: ratios, forecasts, distributions, gauges outside PromQL, a trigger of
+several series, the closing of incidents; and with AND, each condition must have held at some time. Durations and
+evaluation intervals are taken at a resolution of a minute, which is also that of log-based metrics.
 """
 
 from __future__ import annotations
 
+import math
 import operator
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +21,7 @@ from typing import Any
 from mockgcp.services.logging_counters import MINUTE_S
 from mockgcp.services.logging_filter import fields, instant, parse_filter, values
 from mockgcp.services.monitoring_alerts import POLICY
+from mockgcp.services.monitoring_promql import Labels, compiled
 from mockgcp.services.monitoring_series import Series, all_series
 from mockgcp.state import Project, State
 
@@ -59,6 +62,10 @@ def _held(
             own = entry["logName"].startswith(f"{project.name}/") and instant(entry["receiveTimestamp"]) >= since
             if own and keep(entry):
                 yield incident(instant(entry["timestamp"]), str(_words(entry)))
+    if inner := condition.get("conditionPrometheusQueryLanguage"):
+        series = list(all_series(state, project))
+        for at, saw in _true(inner, series, since.timestamp(), int(state.clock.now().timestamp())):
+            yield incident(datetime.fromtimestamp(at, UTC), saw)
     for kind, evaluate in (("conditionThreshold", _over), ("conditionAbsent", _silent)):
         if inner := condition.get(kind):
             keep = parse_filter(inner["filter"])
@@ -99,6 +106,18 @@ def _over(inner: Mapping[str, Any], points: Mapping[int, int], now: int) -> Iter
         since = (minute if since is None else since) if beyond(value, threshold) else None
         if since is not None and minute - since == longer:  # both are whole minutes
             yield min(minute + MINUTE_S, now), f"{value:g}"
+
+
+def _true(inner: Mapping[str, Any], series: Sequence[Series], since: float, now: int) -> Iterator[tuple[int, str]]:
+    """When a query has had the same element in its result for the duration, as an alerting rule of Prometheus."""
+    query, longer = compiled(inner["query"], series), float(inner.get("duration", "0s")[:-1])
+    begun: dict[Labels, int] = {}
+    for at in (*range(math.ceil(since / MINUTE_S) * MINUTE_S, now, MINUTE_S), now):
+        found = query(at)
+        begun = {labels: begun.get(labels, at) for labels in found}
+        for labels, first in begun.items():
+            if at - first >= longer:
+                yield at, f"{found[labels]:g}"
 
 
 def _silent(inner: Mapping[str, Any], points: Mapping[int, int], now: int) -> Iterator[tuple[int, str]]:

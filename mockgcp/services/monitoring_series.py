@@ -1,8 +1,7 @@
 """The time series that Monitoring has: what log-based metrics counted, and what Cloud Run's executions do.
 
 Metric and resource types: https://docs.cloud.google.com/monitoring/api/metrics_gcp and api/resources, read 2026-11-29.
-The usage of a quota has a series only where something is used, as there; it and `running_executions` are known for this
-moment only.
+The usage of a quota has a series only where something is used, as there, and is known for this moment only.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _GPU = "nvidia.com/gpu"
 
 @dataclass(frozen=True)
 class Series:
-    """One time series. `points` by their start, in seconds since 1970: DELTA a minute each, GAUGE this moment's one."""
+    """One time series. `points` by their start, in seconds since 1970: DELTA a minute each, GAUGE at that moment."""
 
     metric: Mapping[str, Any]
     resource: Mapping[str, Any]
@@ -128,18 +127,23 @@ def _quota_usage(state: State, project: Project) -> Iterator[Series]:
 
 
 def _of_executions(state: State, project: Project) -> Iterator[Series]:
-    running: Counter[str] = Counter()
+    running: dict[str, Counter[int]] = {}
     ended: dict[tuple[str, str], Counter[int]] = {}
     for execution in _executions(state, project):
         job = execution["name"].partition("/executions/")[0]
+        until = _now(state)
         if "completionTime" in execution:
+            until = int(instant(execution["completionTime"]).timestamp())
             result = "failed" if execution.get("failedCount") or execution.get("cancelledCount") else "succeeded"
-            minute = int(instant(execution["completionTime"]).timestamp()) // MINUTE_S * MINUTE_S
-            ended.setdefault((job, result), Counter())[minute] += 1
-        elif "startTime" in execution:
-            running[job] += 1
-    for job, count in running.items():
-        yield Series({"type": RUNNING, "labels": {}}, _job_resource(job), {_now(state): count}, kind="GAUGE")
+            ended.setdefault((job, result), Counter())[until // MINUTE_S * MINUTE_S] += 1
+        if "startTime" in execution:
+            since = int(instant(execution["startTime"]).timestamp())
+            sampled = running.setdefault(job, Counter())
+            sampled.update(range(-(-since // MINUTE_S) * MINUTE_S, until, MINUTE_S))
+            if "completionTime" not in execution:
+                sampled[until] += 1
+    for job, points in running.items():
+        yield Series({"type": RUNNING, "labels": {}}, _job_resource(job), points, kind="GAUGE")
     for (job, result), points in ended.items():
         yield Series({"type": COMPLETED, "labels": {"result": result}}, _job_resource(job), points)
 

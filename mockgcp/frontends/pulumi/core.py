@@ -18,7 +18,7 @@ from mockgcp.errors import ApiError
 from mockgcp.frontends.pulumi import schema
 from mockgcp.frontends.pulumi.diff import Change, compare
 from mockgcp.frontends.pulumi.functions import FUNCTIONS
-from mockgcp.frontends.pulumi.resource import AutoName, ResourceType, Session
+from mockgcp.frontends.pulumi.resource import AutoName, OperationError, ResourceType, Session
 from mockgcp.frontends.pulumi.resources import RESOURCES
 from mockgcp.frontends.pulumi.schema import Failure
 from mockgcp.frontends.pulumi.translate import (
@@ -79,6 +79,17 @@ class State:
     id: str
     outputs: dict[str, Value]
     inputs: dict[str, Value] = field(default_factory=dict)
+
+
+@dataclass
+class NotReadyError(ApiError):
+    """The API's error over a resource that is there all the same, as `state`: it is kept, and the next `up` updates it.
+
+    So does pulumi-terraform-bridge with an id that is set (initializationError in pkg/tfbridge/provider.go). There the
+    outputs are those that the program asked for; here they are the server's.
+    """
+
+    state: State = field(kw_only=True)
 
 
 class Provider:
@@ -208,14 +219,20 @@ class Provider:
         """Creates the resource; in a preview only says what is known of it.
 
         Raises:
-            ApiError: the API's refusal. ProviderError: an unknown resource type.
+            ApiError: the API's refusal. NotReadyError: it is made, and not ready. ProviderError: an unknown resource
+                type.
         """
         kind = resource_type(token)
         properties = self._effective(kind, inputs)
         if preview:
             later = {name: UNKNOWN for name in kind.outputs if name not in kind.inputs.fields or name in kind.computed}
             return State("", keep_secrets(inputs, {**later, **properties}))
-        rest = kind.create(self.session, properties, self._body(kind, properties))
+        try:
+            rest = kind.create(self.session, properties, self._body(kind, properties))
+        except OperationError as error:
+            if kind.kept_unready:
+                self._raise_if_there(kind, inputs, properties, error)
+            raise
         return self._state(kind, inputs, properties, rest)
 
     def read(self, token: str, identifier: str, inputs: Properties, outputs: Properties) -> State | None:
@@ -244,7 +261,7 @@ class Provider:
         """Changes the resource in place.
 
         Raises:
-            ApiError: the API's refusal.
+            ApiError: the API's refusal. NotReadyError: it is changed, and not ready.
         """
         kind = resource_type(token)
         properties = self._effective(kind, news)
@@ -252,7 +269,11 @@ class Provider:
             return State(old.id, keep_secrets(news, {**old.outputs, **properties}))
         if kind.update is None:
             raise ProviderError(f"{token} cannot change in place; every change replaces it")
-        rest = kind.update(self.session, _stored(kind, old), properties, self._body(kind, properties))
+        try:
+            rest = kind.update(self.session, _stored(kind, old), properties, self._body(kind, properties))
+        except OperationError as error:
+            self._raise_if_there(kind, news, properties, error)
+            raise
         return self._state(kind, news, properties, rest)
 
     def delete(self, token: str, old: State) -> None:
@@ -285,6 +306,12 @@ class Provider:
             if name not in function.arguments:
                 raise ProviderError(f"{token} takes no argument {name}; it has {', '.join(function.arguments)}")
         return dict(function.call(self.session, reveal(args)))
+
+    def _raise_if_there(self, kind: ResourceType, inputs: Properties, properties: Properties, error: ApiError) -> None:
+        rest = kind.read(self.session, properties)
+        if rest is not None:
+            state = self._state(kind, inputs, properties, rest)
+            raise NotReadyError(error.status, error.message, state=state) from error
 
     # -- shapes ----------------------------------------------------------------------------------------------------
 

@@ -15,11 +15,11 @@ from typing import Any, TypeVar
 
 import grpc
 from google.protobuf import empty_pb2
-from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
+from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc, status_pb2
 
 from mockgcp.cloud import DEFAULT_OWNER, Cloud
 from mockgcp.errors import ApiError
-from mockgcp.frontends.pulumi.core import Provider, ProviderError, State
+from mockgcp.frontends.pulumi.core import NotReadyError, Provider, ProviderError, State
 from mockgcp.frontends.pulumi.values import UnsupportedValueError, decode, reveal, to_struct
 
 # Resources may pin provider versions of their own (a typed resource of a newer provider): the highest one is answered,
@@ -52,14 +52,30 @@ def _name(urn: str) -> str:
     return urn.split("::", 3)[3]
 
 
+def _words(error: ApiError) -> str:
+    return f"googleapi: Error {error}"
+
+
+def _abort_not_ready(context: grpc.ServicerContext, error: NotReadyError) -> None:
+    """Fails the call with what the engine keeps, as details of the status in the place where gRPC looks for them."""
+    unknown, said = grpc.StatusCode.UNKNOWN, _words(error)
+    status = status_pb2.Status(code=unknown.value[0], message=said)
+    kept, outputs = error.state, to_struct(error.state.outputs)
+    status.details.add().Pack(provider_pb2.ErrorResourceInitFailed(id=kept.id, properties=outputs, reasons=[said]))
+    context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
+    context.abort(unknown, said)
+
+
 def _answers(handler: _Handler) -> Any:
     """Turns refusals into the gRPC errors whose text the engine shows."""
 
     def wrapped(self: Any, request: Any, context: grpc.ServicerContext) -> Any:
         try:
             return handler(self, self.provider(context.peer()), request)
+        except NotReadyError as error:
+            _abort_not_ready(context, error)
         except ApiError as error:
-            context.abort(_CODES.get(error.status, grpc.StatusCode.UNKNOWN), f"googleapi: Error {error}")
+            context.abort(_CODES.get(error.status, grpc.StatusCode.UNKNOWN), _words(error))
         except (ProviderError, UnsupportedValueError) as error:
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
         except Exception:

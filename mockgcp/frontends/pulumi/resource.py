@@ -14,8 +14,13 @@ from mockgcp.frontends.pulumi import schema
 from mockgcp.frontends.pulumi.schema import Kind, Object
 from mockgcp.frontends.pulumi.translate import Table
 from mockgcp.frontends.pulumi.values import Value
+from mockgcp.operations import Operation
 
 Props = Mapping[str, Value]
+
+
+class OperationError(ApiError):
+    """A call was accepted, and the operation that it started failed: something may be there all the same."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +36,15 @@ class Session:
         """Makes a call and waits for the operation it may start.
 
         Raises:
-            ApiError: the call's, or the operation's.
+            ApiError: the call's. OperationError: the operation's, which may also be that it is not done in time.
         """
-        return self.cloud.answer(method_id, params, body, self.principal)
+        answer = self.cloud.call(method_id, params, body, self.principal)
+        if not isinstance(answer, Operation):
+            return answer
+        try:
+            return self.cloud.wait(answer)
+        except ApiError as error:
+            raise OperationError(error.status, error.message, error.violations, error.reason, error.http) from error
 
     def validate(self, request: Request, properties: Props, body: Any) -> None:
         """Asks for the call's schemas and rules alone.
@@ -97,6 +108,7 @@ class ResourceType:
         create, read, update, delete: the calls; update None: every change replaces.
         derive: outputs that no REST field carries.
         dry_run: checks the API's rules before anything is created; None: only the types are checked.
+        kept_unready: whether the official provider keeps one whose creation began and then failed. Others it forgets.
     """
 
     token: str
@@ -116,6 +128,7 @@ class ResourceType:
     in_project: bool = True
     derive: Callable[[Session, Props, Mapping[str, Any]], Props] = lambda session, properties, rest: {}
     dry_run: DryRun | None = None
+    kept_unready: bool = False
 
     @property
     def inputs(self) -> Object:

@@ -125,7 +125,7 @@ def project(table: Table, kind: Kind, shape: Value, live: Value, computed: froze
                     table,
                     kind.fields[name],
                     value,
-                    live.get(name, value if value in (False, 0, "", [], {}) else None),
+                    live.get(name, value if _nothing(value) else None),
                     computed,
                     f"{path}.{name}" if path else name,
                 )
@@ -142,6 +142,11 @@ def project(table: Table, kind: Kind, shape: Value, live: Value, computed: froze
             return shape if table.same(path, shape, live) or _scalar(kind, shape) == live else live
         case _:
             return live
+
+
+def _nothing(value: Value) -> bool:
+    """Whether a value says nothing but zeros, so that an API which leaves zeros out shows none of it."""
+    return all(map(_nothing, value.values())) if isinstance(value, Mapping) else value in (False, 0, "", [])
 
 
 def with_defaults(defaults: Mapping[str, Value], properties: Mapping[str, Value]) -> dict[str, Value]:

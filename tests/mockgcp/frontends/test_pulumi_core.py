@@ -8,7 +8,9 @@ from scenario_a import (
     BUCKET_MEMBER,
     BUCKET_NAME,
     EMAIL,
+    IMAGE,
     JOB,
+    NETWORK,
     NUMBER,
     PROJECT,
     PROJECT_MEMBER,
@@ -24,8 +26,9 @@ from scenario_a import (
 from mockgcp.cloud import DEFAULT_OWNER, Cloud
 from mockgcp.errors import ApiError
 from mockgcp.faults import Fault
-from mockgcp.frontends.pulumi.core import MADE_UP, Provider, ProviderError, State
+from mockgcp.frontends.pulumi.core import MADE_UP, NotReadyError, Provider, ProviderError, State
 from mockgcp.frontends.pulumi.values import UNKNOWN, Secret, Value, reveal
+from mockgcp.services import artifactregistry
 from mockgcp.services.storage import folder
 
 ACCOUNT_NAME = f"projects/{PROJECT}/serviceAccounts/{EMAIL}"
@@ -271,6 +274,50 @@ def test_the_apis_refusal_is_raised_as_it_is(desk: Desk, cloud: Cloud) -> None:
     Desk(cloud, "other-project").create(BUCKET, bucket())
     with pytest.raises(ApiError, match="409 ALREADY_EXISTS: The requested bucket name is not available"):
         desk.create(BUCKET, bucket())
+
+
+LATER = IMAGE.replace("0" * 64, "1" * 64)
+
+
+def later_job() -> dict[str, Value]:
+    """A job of an image that is not there yet."""
+    [container] = task()["containers"]
+    return job({"containers": [{**container, "image": LATER}]})
+
+
+def test_a_job_that_is_made_but_not_ready_is_kept_and_then_updated(desk: Desk, cloud: Cloud, made: State) -> None:
+    desk.create(ACCOUNT, account())
+    with pytest.raises(NotReadyError, match=f"404 NOT_FOUND: Image '{LATER}' not found.") as created:
+        desk.create(JOB, later_job())
+    kept = State(created.value.state.id, created.value.state.outputs, desk.checked(JOB, later_job()))
+    [stored] = cloud.table("run.job").values()
+    assert (kept.id, kept.outputs["uid"]) == (stored["name"], stored["uid"])
+    assert reveal(kept.outputs)["terminalConditions"][0]["reason"] == "CONTAINER_MISSING"
+    with pytest.raises(NotReadyError, match="not found") as updated:
+        desk.update(JOB, kept, later_job())
+    assert (updated.value.state.id, updated.value.state.outputs["generation"]) == (kept.id, "2")
+    artifactregistry.seed_image(cloud, LATER)
+    well = desk.update(JOB, kept, later_job())
+    assert (well.outputs["uid"], well.outputs["generation"]) == (stored["uid"], "3")
+
+
+def test_what_came_to_nothing_is_not_kept(desk: Desk, cloud: Cloud, made: State, made_job: State) -> None:
+    desk.provider.delete(JOB, made_job)
+    # Deleted by somebody else while it was being made.
+    cloud.clock.schedule(1, lambda: cloud.table("run.job").clear())
+    with pytest.raises(ApiError, match="deleted before it was ready") as raised:
+        desk.create(JOB, job())
+    assert not isinstance(raised.value, NotReadyError)
+
+
+def test_what_is_somebody_elses_is_not_kept(desk: Desk, cloud: Cloud, made_job: State) -> None:
+    # A network's name is found to be taken only by the operation, when somebody else is making one at the same time.
+    network = {"name": "holdfast", "autoCreateSubnetworks": False}
+    cloud.call("compute.networks.insert", {"project": PROJECT}, network, DEFAULT_OWNER)
+    for token, inputs in ((JOB, job()), (NETWORK, network)):
+        with pytest.raises(ApiError, match="ALREADY_EXISTS") as raised:
+            desk.create(token, inputs)
+        assert not isinstance(raised.value, NotReadyError)
 
 
 def test_an_account_that_is_off_from_the_start(desk: Desk) -> None:

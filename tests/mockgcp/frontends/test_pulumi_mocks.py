@@ -7,7 +7,7 @@ import pulumi
 import pulumi_gcp as gcp
 import pytest
 from pulumi.runtime.sync_await import _ensure_event_loop
-from scenario_a import BUCKET, BUCKET_NAME, JOB, NUMBER, PROJECT, REGION
+from scenario_a import BUCKET, BUCKET_NAME, IMAGE, JOB, NUMBER, PROJECT, REGION
 
 from mockgcp.cloud import Cloud
 from mockgcp.errors import ApiError
@@ -75,6 +75,19 @@ def test_an_error_is_the_clouds_own(gcp_: EmulatedGcp, cloud: Cloud) -> None:
     EmulatedGcp(cloud, project="other-project").run(bucket)
     with pytest.raises(ApiError, match="409 ALREADY_EXISTS: The requested bucket name is not available"):
         gcp_.run(bucket)
+
+
+def test_what_is_made_but_not_ready_is_an_error_too(gcp_: EmulatedGcp, cloud: Cloud) -> None:
+    missing = IMAGE.replace("0" * 64, "1" * 64)
+
+    def program() -> None:
+        account = gcp.serviceaccount.Account("account", account_id="gpu-job-sa")
+        task = {"containers": [{"image": missing}], "service_account": account.email}
+        gcp.cloudrunv2.Job("it", name="it", location=REGION, template={"template": task})
+
+    with pytest.raises(ApiError, match=f"404 NOT_FOUND: Image '{missing}' not found."):
+        gcp_.run(program)
+    assert len(cloud.table("run.job")) == 1
 
 
 def test_what_the_sdk_lets_pass_is_refused(gcp_: EmulatedGcp, cloud: Cloud) -> None:

@@ -82,9 +82,12 @@ def test_the_interval_and_the_view_are_honoured(cloud: Cloud, gcp: Client) -> No
     start(gcp)
     assert "points" not in series(gcp, RUNNING, view="HEADERS")[0]
     cloud.clock.advance(86400 + 30 - cloud.clock.seconds())  # a moment after the interval's end
-    assert series(gcp, RUNNING)[0]["points"][0]["interval"]["endTime"] == INTERVAL["interval.endTime"]
+    for metric, count in ((RUNNING, 24 * 60), (USAGE, 1)):
+        (found,) = series(gcp, metric)
+        assert found["points"][0]["interval"]["endTime"] == INTERVAL["interval.endTime"]
+        assert len(found["points"]) == count
     cloud.clock.advance(60)
-    assert series(gcp, RUNNING) == []
+    assert series(gcp, USAGE) == []
 
 
 @pytest.mark.parametrize(

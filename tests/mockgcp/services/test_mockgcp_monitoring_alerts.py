@@ -87,7 +87,7 @@ def make(gcp: Client, body: dict[str, Any]) -> dict[str, Any]:
         policy(absent(), alertStrategy={"autoClose": "1800s"}),
         policy(matched(), alertStrategy=LIMIT),
         policy(promql(duration="0s", evaluationInterval="30s")),
-        policy(promql(query="logging_googleapis_com:user_nothing > 0", disableMetricValidation=True)),
+        policy(promql(query="increase(logging_googleapis_com:user_nothing[5m]) > 0", disableMetricValidation=True)),
         policy(
             threshold(filter='metric.type="run.googleapis.com/job/running_executions" resource.type="cloud_run_job"')
         ),
@@ -136,6 +136,7 @@ def test_what_is_accepted_is_kept_and_named(gcp: Client, body: dict[str, Any]) -
         ),
         (policy(absent(), alertStrategy={"autoClose": "60s"}), "alert_strategy.auto_close"),
         (policy(promql(query="")), "must not be empty"),
+        (policy(promql(query="sum(")), "condition_prometheus_query_language.query"),
         (policy(promql(evaluationInterval="45s")), "a positive multiple of 30 s"),
         (policy(threshold(), documentation={"content": "x" * 8193}), "at most 8192"),
         (policy(threshold(), documentation={"content": "x", "mimeType": "text/html"}), "only text/markdown"),
@@ -151,7 +152,7 @@ def test_what_is_refused(gcp: Client, body: dict[str, Any], words: str) -> None:
 
 @pytest.mark.parametrize(
     "condition",
-    [threshold(filter=on("nothing")), promql(query="rate(logging_googleapis_com:user_nothing[5m]) > 0")],
+    [threshold(filter=on("nothing")), promql(query="increase(logging_googleapis_com:user_nothing[5m]) > 0")],
 )
 def test_a_metric_that_is_not_there_is_not_found(gcp: Client, condition: dict[str, Any]) -> None:
     error = gcp.refused(f"{POLICIES}.create", NAME, policy(condition))
@@ -175,6 +176,7 @@ def test_a_new_metric_takes_its_time_to_be_known(tmp_path: Path) -> None:
     [
         ({"conditionMonitoringQueryLanguage": {"query": "fetch x", "duration": "60s"}}, "conditionMonitoringQuery"),
         (threshold(filter='metric.type="custom.googleapis.com/x" resource.type="global"'), "custom.googleapis.com/x"),
+        (promql(query="rate(a:b[5m]) > 0"), "conditions[0].condition_prometheus_query_language.query: "),
     ],
 )
 def test_what_is_not_emulated_is_refused_by_name(gcp: Client, condition: dict[str, Any], words: str) -> None:

@@ -59,6 +59,9 @@ JOB = ResourceType(
     delete=_delete,
     auto_name=AutoName(),
     dry_run=validated_by(_CREATE),
+    # The id stays set when the wait fails: taint_resource_on_failed_create in mmv1/products/cloudrunv2/Job.yaml of
+    # github.com/GoogleCloudPlatform/magic-modules, since its pull request 10298. Pulumi's bridge knows no taint.
+    kept_unready=True,
     defaults={
         "deletionProtection": True,
         "template.template.maxRetries": catalog.cloud_run().max_retries_default,
