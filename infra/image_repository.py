@@ -24,14 +24,9 @@ class ImageRepositoryArgs:
     repository_id: str = "trainers"
     """The repository's id, at most 63 characters."""
     keep_count: int = 10
-    """Newest versions of each image that are never deleted, at least 1."""
+    """Newest versions of each image that are never deleted, tagged or not, at least 1."""
     untagged_days: int = 7
-    """Days after which a version without a tag is deleted, at least 1."""
-    delete_after_days: int | None = 180
-    """Days after which any version is deleted, at least 1; None keeps those with a tag for ever.
-
-    A deployed job whose image is gone may fail to start again, so let this be longer than any run, or build the image
-    again: its source's hash gives it the same tag."""
+    """Days after which a version that never had a tag is deleted, at least 1."""
     deletion_protection: bool = True
     """Whether the repository, which holds what past runs ran on, refuses to be deleted, or replaced."""
     labels: Mapping[str, str] = field(default_factory=names.labels)
@@ -43,7 +38,10 @@ class ImageRepositoryArgs:
 class ImageRepository(pulumi.ComponentResource):
     """An Artifact Registry repository of container images, whose tags stay where they were put.
 
-    A tag is the hash of an image's source, so one that moved would lie. Child: NAME.
+    A tag is the hash of an image's source, so one that moved would lie. While tags are immutable no tagged image can be
+    deleted (https://docs.cloud.google.com/artifact-registry/docs/repositories/update-repo-settings, read 2026-11-29),
+    and no page excepts clean-up policies. So there is deliberately no rule on the age of tagged images: what was
+    deployed once can be pulled again, and is billed, until the repository goes. Child: NAME.
     """
 
     repository_id: pulumi.Output[str]
@@ -78,40 +76,25 @@ def repository_url(universe: Universe, project: str, location: str, repository_i
 
 
 def _clean_up_problems(args: ImageRepositoryArgs) -> list[Problem]:
-    numbers = {
-        "keep_count": args.keep_count,
-        "untagged_days": args.untagged_days,
-        "delete_after_days": args.delete_after_days,
-    }
-    return [
-        Problem(setting, f"{number}; set at least 1")
-        for setting, number in numbers.items()
-        if number is not None and number < 1
-    ]
+    numbers = {"keep_count": args.keep_count, "untagged_days": args.untagged_days}
+    return [Problem(setting, f"{number}; set at least 1") for setting, number in numbers.items() if number < 1]
 
 
 def _clean_up(args: ImageRepositoryArgs) -> list[gcp.artifactregistry.RepositoryCleanupPolicyArgs]:
     """What is deleted, and what is kept of it: KEEP wins over DELETE."""
-    deleted = {"delete-untagged": ("UNTAGGED", args.untagged_days)}
-    if args.delete_after_days is not None:
-        deleted["delete-old"] = ("ANY", args.delete_after_days)
-    keep = gcp.artifactregistry.RepositoryCleanupPolicyArgs(
-        id="keep-newest",
-        action="KEEP",
-        most_recent_versions=gcp.artifactregistry.RepositoryCleanupPolicyMostRecentVersionsArgs(
-            keep_count=args.keep_count
-        ),
-    )
     return [
-        keep,
-        *(
-            gcp.artifactregistry.RepositoryCleanupPolicyArgs(
-                id=policy,
-                action="DELETE",
-                condition=gcp.artifactregistry.RepositoryCleanupPolicyConditionArgs(
-                    tag_state=state, older_than=f"{days * _DAY_S}s"
-                ),
-            )
-            for policy, (state, days) in deleted.items()
+        gcp.artifactregistry.RepositoryCleanupPolicyArgs(
+            id="keep-newest",
+            action="KEEP",
+            most_recent_versions=gcp.artifactregistry.RepositoryCleanupPolicyMostRecentVersionsArgs(
+                keep_count=args.keep_count
+            ),
+        ),
+        gcp.artifactregistry.RepositoryCleanupPolicyArgs(
+            id="delete-untagged",
+            action="DELETE",
+            condition=gcp.artifactregistry.RepositoryCleanupPolicyConditionArgs(
+                tag_state="UNTAGGED", older_than=f"{args.untagged_days * _DAY_S}s"
+            ),
         ),
     ]

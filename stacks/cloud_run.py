@@ -14,11 +14,9 @@ def deploy() -> None:
     """Declare the job and what watches it, and export what an operator needs to run it."""
     config, target = load(CloudRunConfig)
     stack = pulumi.get_stack()
-    foundation = pulumi.StackReference(
-        f"{pulumi.get_organization()}/{pulumi.get_project()}/{config.foundation_stack(stack)}"
-    )
-    foundation.require_output("region").apply(lambda there: _warn_if_apart(stack, target.region, there))
-    bucket = foundation.require_output("checkpointBucket")
+    foundation = Foundation(config.foundation_stack(stack))
+    foundation.output("region").apply(lambda there: _warn_if_apart(stack, target.region, there))
+    bucket = foundation.output("checkpointBucket")
     job = GpuJob(
         "gpu-job",
         GpuJobArgs(
@@ -27,7 +25,7 @@ def deploy() -> None:
             job_name=config.job_name,
             image=config.image,
             bucket=bucket,
-            service_account=foundation.require_output("serviceAccountEmail"),
+            service_account=foundation.output("serviceAccountEmail"),
             accelerator=config.accelerator,
             cpu=config.cpu,
             memory=config.memory,
@@ -46,8 +44,10 @@ def deploy() -> None:
             universe=target.universe,
         ),
     )
-    JobAlerts("alerts", config.alerts(target, stack))
-    dashboard = JobDashboard("dashboard", JobDashboardArgs(target.project, target.region, config.job_name))
+    after_job = pulumi.ResourceOptions(depends_on=[job])
+    JobAlerts("alerts", config.alerts(target, stack), after_job)
+    about = JobDashboardArgs(target.project, target.region, config.job_name)
+    dashboard = JobDashboard("dashboard", about, after_job)
     pulumi.export("project", target.project)
     pulumi.export("region", target.region)
     pulumi.export("image", config.image)
@@ -63,11 +63,32 @@ def deploy() -> None:
     pulumi.export("links", _links(config, target, bucket, dashboard))
 
 
-def _network(config: CloudRunConfig, foundation: pulumi.StackReference) -> GpuJobNetwork | None:
+class Foundation:
+    """The stack that the running one stands on."""
+
+    def __init__(self, stack: str) -> None:
+        self._stack = stack
+        self._outputs = pulumi.StackReference(f"{pulumi.get_organization()}/{pulumi.get_project()}/{stack}")
+
+    def output(self, name: str) -> pulumi.Output[str]:
+        """One of its outputs. RunError, when it is known, if there is none: the stack is not up."""
+        return self._outputs.get_output(name).apply(lambda value: self._required(name, value))
+
+    def _required(self, name: str, value: str | None) -> str:
+        if value is None:
+            # No InputError: that is a ValueError too, and the SDK wraps those that an input of a resource raises.
+            raise pulumi.RunError(
+                f"{config_file(pulumi.get_stack())}, holdfast:foundation: stack {self._stack} has no output {name}, so "
+                f"it is not up yet, or is no foundation. Run `pulumi up --stack {self._stack}` first, or name another "
+                "with `pulumi config set holdfast:foundation STACK`"
+            )
+        return value
+
+
+def _network(config: CloudRunConfig, foundation: Foundation) -> GpuJobNetwork | None:
     if not config.network_enabled:
         return None
-    network, subnetwork = (foundation.require_output(name) for name in ("network", "subnetwork"))
-    return GpuJobNetwork(network, subnetwork, config.network_egress)
+    return GpuJobNetwork(foundation.output("network"), foundation.output("subnetwork"), config.network_egress)
 
 
 def _links(

@@ -98,10 +98,9 @@ class FoundationConfig(StackConfig):
         ImageRepositoryArgs.keep_count, ge=1, description="newest versions of an image that are never deleted"
     )
     image_untagged_days: int = Field(
-        ImageRepositoryArgs.untagged_days, ge=1, description="the age, in days, at which untagged images are deleted"
-    )
-    image_delete_after_days: int = Field(
-        180, ge=0, description="the age, in days, at which images are deleted, 0 for never"
+        ImageRepositoryArgs.untagged_days,
+        ge=1,
+        description="the age, in days, at which untagged images are deleted; tagged ones stay with the repository",
     )
     build_account_id: str = Field(
         BuildIdentityArgs.account_id, description="the id of the service account that builds images"
@@ -157,7 +156,6 @@ class FoundationConfig(StackConfig):
             "repository_id": catalog.repository_id_problem(self.repository_id),
             "build_account_id": catalog.service_account_id_problem(self.build_account_id),
             "source_bucket_name": catalog.bucket_name_problem(self.source_bucket(target)),
-            "location": catalog.compute_region_problem(target.region, target.universe),
         }
         found = [catalog.Problem(field, each.message) for field, each in refused.items() if each is not None]
         roles = [role for role in catalog.roles() if role.startswith("roles/storage.")]
@@ -298,8 +296,8 @@ def _judged(model: type[C], source: Source) -> tuple[C, Target]:
         if _decoded(values[key])
     ]
     wrong = [(f"{NAMESPACE}:{key}", message) for key, message in wrong] + _misspelt(source)
-    target, missing = _target(source)
-    wrong += missing
+    target, misdirected = _target(source)
+    wrong += misdirected
     if config is not None and target is not None and not misplaced:  # what is said there quotes values
         wrong += [
             (_KEYS.get(each.field, f"{NAMESPACE}:{to_camel(each.field)}"), each.message)
@@ -345,18 +343,21 @@ def _explained(model: type[StackConfig], error: ErrorDetails) -> tuple[str, str]
         guess = f"; did you mean {NAMESPACE}:{near[0]}?" if near else "."
         return path[0], f"there is no such key, so it would have no effect{guess} This stack knows: {', '.join(known)}"
     meaning = known[path[0]].description
-    set_it = f"Set it with `pulumi config set {NAMESPACE}:{path[0]} VALUE`"
+    nested = f"--path '{NAMESPACE}:{'.'.join(path)}'" if len(path) > 1 else f"{NAMESPACE}:{path[0]}"
+    set_it = f"Set it with `pulumi config set {nested} VALUE`"
     if error["type"] == "missing":
         return path[0], f"is missing, and has no default: {meaning}. {set_it}"
     given = "its value" if path[0] in model.secret_keys else repr(error["input"])
-    return ".".join(path), f"{given} does not fit ({error['msg'].lower()}): {meaning}. {set_it}"
+    why = error["msg"][:1].lower() + error["msg"][1:]
+    return ".".join(path), f"{given} does not fit ({why}): {meaning}. {set_it}"
 
 
 def _target(source: Source) -> tuple[Target | None, list[tuple[str, str]]]:
+    """Where a stack is deployed; or None, and what is wrong with it: nothing that follows from it is judged then."""
     project, region, domain = (
         str(source.values.get(f"gcp:{key}") or "") for key in ("project", "region", "universeDomain")
     )
-    missing = [
+    wrong = [
         (f"gcp:{key}", f"is missing, so nothing says {why}. Set it with `pulumi config set gcp:{key} {example}`")
         for key, value, why, example in (
             ("project", project, "which project to deploy to", "PROJECT_ID"),
@@ -367,7 +368,10 @@ def _target(source: Source) -> tuple[Target | None, list[tuple[str, str]]]:
     try:
         universe = catalog.universe(domain or catalog.universe().domain)
     except ValueError as error:
-        return None, [*missing, ("gcp:universeDomain", str(error))]
-    if project and region:
-        return Target(project, region, universe), missing
-    return None, missing
+        return None, [*wrong, ("gcp:universeDomain", str(error))]
+    refused = (
+        catalog.project_id_problem(project) if project else None,
+        catalog.compute_region_problem(region, universe) if region else None,
+    )
+    wrong += [(f"gcp:{each.field}", each.message) for each in refused if each is not None]
+    return None if wrong else Target(project, region, universe), wrong

@@ -63,7 +63,6 @@ def deploy() -> None:
             repository_id=config.repository_id,
             keep_count=config.image_keep_count,
             untagged_days=config.image_untagged_days,
-            delete_after_days=config.image_delete_after_days or None,
             deletion_protection=config.protected(stack),
             labels=labels(stack),
             universe=target.universe,

@@ -2,7 +2,9 @@
 
 An image comes here by a build (cloudbuild.py) or by `seed_image`; the registry's own push protocol is not emulated.
 Deliberately not done: other formats, remote and virtual repositories, encryption keys, vulnerability scanning, and the
-daily job that applies clean-up policies (they are checked and kept).
+daily job that applies clean-up policies (they are checked and kept). Where tags are immutable no tagged image can be
+deleted (https://docs.cloud.google.com/artifact-registry/docs/repositories/update-repo-settings, read 2026-11-29); no
+page says that this job could, so nothing may count on it.
 """
 
 from __future__ import annotations

@@ -95,18 +95,7 @@ def test_images_keep_their_tags_and_the_newest_are_kept(cloud: Cloud) -> None:
             "action": "DELETE",
             "condition": {"tagState": "UNTAGGED", "olderThan": "604800s"},
         },
-        "delete-old": {
-            "id": "delete-old",
-            "action": "DELETE",
-            "condition": {"tagState": "ANY", "olderThan": "15552000s"},
-        },
     }
-
-
-def test_images_can_be_kept_for_ever(cloud: Cloud) -> None:
-    result = run(cloud, lambda after: ImageRepository("images", replace(IMAGES, delete_after_days=None), after))
-    policies = one(result, "gcp:artifactregistry/repository:Repository").inputs["cleanupPolicies"]
-    assert [each["id"] for each in policies] == ["keep-newest", "delete-untagged"]
 
 
 def test_a_repository_knows_its_host_in_its_universe(cloud: Cloud) -> None:
@@ -121,7 +110,6 @@ def test_a_repository_knows_its_host_in_its_universe(cloud: Cloud) -> None:
         ({"repository_id": "Trainers"}, "repository_id"),
         ({"keep_count": 0}, "keep_count"),
         ({"untagged_days": 0}, "untagged_days"),
-        ({"delete_after_days": 0}, "delete_after_days"),
     ],
 )
 def test_a_repository_that_cannot_work_is_refused(change: dict[str, Any], where: str) -> None:

@@ -1,6 +1,7 @@
 """Configuration: typed, complete, and wrong in one message that names the file, the key and the way out."""
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any
@@ -77,11 +78,11 @@ def test_the_foundations_defaults(given: Given) -> None:
 
 
 def test_names_follow_the_universe(given: Given) -> None:
-    given({}, gcp={"gcp:project": "s3ns:demo", "gcp:region": "u-france-east1", "gcp:universeDomain": "s3nsapis.fr"})
+    given({}, gcp={"gcp:project": "s3ns:acme-train", "gcp:region": "u-france-east1", "gcp:universeDomain": "s3nsapis.fr"})
     config, target = load(FoundationConfig)
-    assert config.build_account_email(target) == "trainer-build@demo.s3ns.iam.gserviceaccount.com"
-    assert config.source_bucket(target) == "demo-build-source"
-    assert config.repository(target) == "u-france-east1-docker.s3nsregistry.fr/s3ns/demo/trainers"
+    assert config.build_account_email(target) == "trainer-build@acme-train.s3ns.iam.gserviceaccount.com"
+    assert config.source_bucket(target) == "acme-train-build-source"
+    assert config.repository(target) == "u-france-east1-docker.s3nsregistry.fr/s3ns/acme-train/trainers"
 
 
 def test_a_budget_needs_an_account_and_an_amount(given: Given) -> None:
@@ -165,6 +166,7 @@ def test_an_unknown_key_like_no_other_gets_no_guess(given: Given) -> None:
         ("cpu", "2", ["2 CPU", "nvidia-l4 needs at least 4 CPU", "Use 8 CPU and 32 GiB"]),
         ("image", "trainer:latest", ["not pinned by a digest", "@sha256:DIGEST"]),
         ("env", "not an object", ["does not fit", "a map of environment variables"]),
+        ("env", '{"A": true}', ["True does not fit", "`pulumi config set --path 'holdfast:env.A' VALUE`"]),
         ("parallelism", "0", ["0 tasks at once", "set at least 1"]),
         ("mountOptions", '["--implicit-dirs"]', ["'--implicit-dirs'", "without its hyphens"]),
         ("runId", "a/b", ["'a/b' is no folder name"]),
@@ -180,7 +182,7 @@ def test_a_wrong_value_is_one_line_with_the_key_the_reason_and_the_way_out(
 ) -> None:
     given({"image": IMAGE, key: value})
     [line] = refused()
-    assert line.startswith(f"stacks/Pulumi.dev-cloud-run.yaml, holdfast:{key}: ")
+    assert re.match(rf"stacks/Pulumi\.dev-cloud-run\.yaml, holdfast:{key}(\.A)?: ", line)
     for part in says:
         assert part in line
 
@@ -203,7 +205,7 @@ def test_a_wrong_value_is_one_line_with_the_key_the_reason_and_the_way_out(
         ("buildAccountId", "gpu-job-sa", "the jobs' account, which may not write images"),
         ("sourceBucketName", "Source", "no bucket name"),
         ("billingAccount", "mine", "the billing account on which to put a budget"),
-        ("budgetCurrency", "euros", "the billing account's own currency"),
+        ("budgetCurrency", "eur", "should match pattern '^[A-Z]{3}$'): the billing account's own currency"),
     ],
 )
 def test_a_wrong_value_of_the_foundation(given: Given, key: str, value: str, says: str) -> None:
@@ -239,6 +241,17 @@ def test_a_region_that_cannot_be_is_told_under_the_providers_key(
     [line] = refused(model)
     assert line.startswith("stacks/Pulumi.dev-cloud-run.yaml, gcp:region: ")
     assert says in line
+
+
+@pytest.mark.parametrize("project", ["My project", "123456789012", "acme", "acme-"])
+@pytest.mark.parametrize("model", [CloudRunConfig, FoundationConfig])
+def test_what_is_no_project_id_is_told_once_and_not_for_each_name_made_of_it(
+    given: Given, model: type[CloudRunConfig] | type[FoundationConfig], project: str
+) -> None:
+    given({"image": IMAGE} if model is CloudRunConfig else {}, gcp={**GCP, "gcp:project": project})
+    [line] = refused(model)
+    assert line.startswith(f"stacks/Pulumi.dev-cloud-run.yaml, gcp:project: {project!r} is no project id")
+    assert "gcloud projects list" in line
 
 
 def test_an_unknown_universe_is_refused(given: Given) -> None:

@@ -30,7 +30,7 @@ def up(
 ) -> Result:
     emulated = EmulatedGcp(
         cloud,
-        project=PROJECT,
+        project=config["gcp:project"],
         region=config["gcp:region"],
         config=config,
         stack=stack,
@@ -119,6 +119,38 @@ def test_the_job_says_what_comes_next(cloud: Cloud, foundation: Result) -> None:
     assert f"/storage/browser/gpu-checkpoints-{PROJECT}?" in links["bucket"]
 
 
+def test_both_stacks_come_up_in_another_universe_with_its_domains_and_its_cap() -> None:
+    project, region, domain = "s3ns:acme-train", "u-france-east1", "s3nsapis.fr"
+    cloud = Cloud(universe=domain)
+    cloud.seed_project(project)
+    for quota_id in catalog.gpu_quotas():
+        cloud.quotas.set(project, quota_id, "*", 1)
+    where = {"gcp:project": project, "gcp:region": region, "gcp:universeDomain": domain}
+    foundation = up(cloud, "dev-foundation", {**shipped("dev-foundation"), **where}).outputs
+    assert foundation["serviceAccountEmail"] == "gpu-job-sa@acme-train.s3ns.iam.gserviceaccount.com"
+    assert foundation["checkpointBucket"] == "gpu-checkpoints-acme-train"
+
+    config = {**shipped("dev-cloud-run"), **where}
+    config["holdfast:image"] = f"{foundation['repository']}/trainer@sha256:{'0' * 64}"
+    seed_image(cloud, config["holdfast:image"])
+    with pytest.raises(InputError, match="holdfast:taskTimeout: 43200s .* up to 3600s, 1 h"):
+        up(cloud, "dev-cloud-run", config, foundation)
+    outputs = up(cloud, "dev-cloud-run", {**config, "holdfast:taskTimeout": "3600s"}, foundation).outputs
+    assert outputs["jobId"] == f"projects/{project}/locations/{region}/jobs/gpu-resilient-job"
+    links = [*outputs["links"].values(), *foundation["links"].values()]
+    assert {link.split("/")[2] for link in links} == {"console.cloud.s3nscloud.fr"}
+    assert all(link.endswith("?project=s3ns%3Aacme-train") for link in links)
+
+
+def test_a_job_whose_foundation_is_not_up_says_so(cloud: Cloud) -> None:
+    with pytest.raises(pulumi.RunError) as raised:
+        up(cloud, "dev-cloud-run", shipped("dev-cloud-run"), {})
+    said = str(raised.value)
+    assert said.startswith("stacks/Pulumi.dev-cloud-run.yaml, holdfast:foundation: stack dev-foundation has no output ")
+    assert "Run `pulumi up --stack dev-foundation` first" in said
+    assert cloud.resources() == []
+
+
 def test_a_job_can_be_in_the_foundations_network(cloud: Cloud, foundation: Result) -> None:
     config = {**shipped("dev-cloud-run"), "holdfast:networkEnabled": True, "holdfast:networkEgress": "ALL_TRAFFIC"}
     [job] = up(cloud, "dev-cloud-run", config, foundation.outputs).of_type("gcp:cloudrunv2/job:Job")
@@ -135,8 +167,9 @@ def test_a_budget_comes_with_its_api(cloud: Cloud) -> None:
         "holdfast:billingAccount": "012345-6789AB-CDEF01",
         "holdfast:budgetAmount": 500,
     }
+    planned = up(cloud, "dev-foundation", config, preview=True)  # before the API that knows the project's number is on
     result = up(cloud, "dev-foundation", config)
-    assert len(result.of_type("gcp:billing/budget:Budget")) == 1
+    assert all(len(each.of_type("gcp:billing/budget:Budget")) == 1 for each in (planned, result))
     assert "billingbudgets.googleapis.com" in result.outputs["services"]
 
 
