@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from mockgcp.planes.cloud_build import BuildahBuilder
 from mockgcp.planes.cloud_run import Image
 from mockgcp.planes.maintenance import seeded_steps
 from mockgcp.services import storage
+from mockgcp.services.monitoring_incidents import Incident, incidents
 
 # How long an execution may take on a busy machine: a step, and an attempt's start-up.
 _STEP_LIMIT_S, _ATTEMPT_LIMIT_S = 2.0, 120.0
@@ -101,7 +103,19 @@ def _execute(stage: Frame, options: Options, strikes: tuple[int, ...], report: C
     report.steps_total, report.steps_repeated = found.steps_total, found.steps_repeated
     report.goodput = found.goodput
     report.stories.append(execution_story(evidence, options.steps, strikes))
+    raised = incidents(stage.cloud, outputs["project"])
+    for incident in raised:
+        stage.say(f"alert: {incident.policy} ({incident.saw})")
+    report.stories.append(alert_story(raised, found.preemptions))
     return evidence
+
+
+def alert_story(raised: Sequence[Incident], preemptions: int) -> Story:
+    """Whoever watches the job was told of the preemptions, and of nothing else."""
+    told = [incident.condition for incident in raised]
+    held = len(told) == 1 and "preemptions" in told[0] if preemptions else not told
+    evidence = {"incidents": [{**asdict(each), "opened": str(each.opened)} for each in raised]}
+    return Story(name="alerted", held=held, evidence=evidence)
 
 
 def execution_story(evidence: Evidence, steps: int, strikes: tuple[int, ...]) -> Story:

@@ -19,6 +19,7 @@ from holdfast.rehearsal.report import CloudRunReport, TimeOverride
 from holdfast.rehearsal.sealed import REPOSITORY, StackFile, read_stack, sealed_environment
 from holdfast.toolcache import Progress
 from infra import catalog
+from infra.job_alerts import JobAlertsArgs
 from mockgcp.clock import Clock
 from mockgcp.cloud import Cloud
 from mockgcp.durations import NOMINAL
@@ -33,6 +34,7 @@ from stacks.config import CloudRunConfig
 _OPERATION_S = 0.05
 # docs/going-live.md has them turned on by hand: what looks at a project, and enables the others.
 _ON_BEFOREHAND = ("cloudbilling.googleapis.com", "cloudresourcemanager.googleapis.com")
+_LIMIT = "holdfast:preemptionsPerDay"
 # A step lasts at least this long, so that maintenance can strike between two.
 _STEP_S = 0.1
 
@@ -157,6 +159,8 @@ def configuration(options: Options) -> dict[str, StackFile]:
             f"fail, as it would on the platform: set holdfast:maxRetries in stacks/Pulumi.{options.job}.yaml to at "
             f"least {options.preemptions}, or ask for at most {config.max_retries} with --preemptions"
         )
+    # One less than there will be: the alert on preemptions has to fire.
+    job[_LIMIT] = max(0, options.preemptions - 1)
     job["holdfast:env"] = {**config.env, **training.settings(options.seed, options.steps, _STEP_S)}
     return files
 
@@ -197,6 +201,11 @@ def overrides(options: Options, job: StackFile) -> list[TimeOverride]:
             name="maintenance", platform="about weekly", rehearsal=f"{options.preemptions} times at seeded steps"
         ),
         *settings,
+        TimeOverride(
+            name="preemptions a day before an alert",
+            platform=str(_read(options.job).config.get(_LIMIT, JobAlertsArgs.preemptions_per_day)),
+            rehearsal=str(job.config.get(_LIMIT)),
+        ),
         TimeOverride(
             name="long-running operations",
             platform=f"{min(NOMINAL.values()):g} to {max(NOMINAL.values()):g} s (nominal)",

@@ -214,6 +214,10 @@ def judge_execution(report: dict[str, Any], preemptions: int) -> None:
         steps = [event["step"] for event in events if event["event"] == "step"]
         assert steps[0] == saved["step"] + 1
 
+    [incident] = story(report, "alerted")["incidents"]
+    assert incident["condition"] == f"gpu-resilient-job: more than {preemptions - 1} preemptions in a day"
+    assert float(incident["saw"]) == preemptions
+
     steps = [event["step"] for event in evidence["events"] if event["event"] == "step"]
     assert set(steps) == set(range(1, STEPS + 1))
     assert report["steps_total"] == STEPS

@@ -2,19 +2,21 @@
 
 import dataclasses
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from holdfast.image.build import Image
 from holdfast.preflight import Check, PreflightReport
-from holdfast.rehearsal.cloud_run import execution_story
+from holdfast.rehearsal.cloud_run import alert_story, execution_story
 from holdfast.rehearsal.frame import deployed_story, policy_story
 from holdfast.rehearsal.job_execution import Evidence, figures
 from holdfast.rehearsal.pulumi_cli import Outcome
 from holdfast.rehearsal.readiness import image_story, preflight_story
 from holdfast.rehearsal.report import CloudRunReport, Story
 from mockgcp.audit import AuditEntry
+from mockgcp.services.monitoring_incidents import Incident
 
 STEPS, STRIKES = 3, (1,)
 PREEMPTED = {"jsonPayload": {"reason": "INSTANCE_PREEMPTED", "message": "preempted"}}
@@ -148,6 +150,30 @@ BUILD = entry("cloudbuild.projects.locations.builds.create", 200)
 )
 def test_an_image_is_built_once(made: Image, again: Image, builds: list[AuditEntry], held: bool) -> None:
     assert image_story(made, again, builds).held is held
+
+
+def incident(condition: str) -> Incident:
+    return Incident("a policy", condition, datetime(2026, 1, 1, tzinfo=UTC), "3")
+
+
+OFTEN, FAILED = incident("job: more than 2 preemptions in a day"), incident("job: an execution failed")
+
+
+@pytest.mark.parametrize(
+    ("raised", "preemptions", "held"),
+    [
+        ([OFTEN], 3, True),
+        ([], 0, True),
+        ([], 3, False),
+        ([FAILED], 3, False),
+        ([OFTEN, FAILED], 3, False),
+        ([OFTEN], 0, False),
+    ],
+)
+def test_alerts_hold_when_they_tell_of_the_preemptions_alone(
+    raised: list[Incident], preemptions: int, held: bool
+) -> None:
+    assert alert_story(raised, preemptions).held is held
 
 
 def _report(**changes: Any) -> CloudRunReport:
