@@ -46,7 +46,7 @@ def main() -> None:
     except SystemExit as end:
         # Typer makes this of Ctrl-C.
         if end.code in (128 + signal.SIGINT, 128 + signal.SIGTERM):
-            err.print("interrupted; everything it started was ended")
+            err.print("interrupted; everything it started was ended on this machine")
         raise
 
 

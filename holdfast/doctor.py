@@ -9,6 +9,7 @@ import configparser
 import json
 import os
 import platform
+import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -21,17 +22,26 @@ from rich.table import Column, Table
 
 from holdfast import bootstrap, engine, toolcache
 from holdfast.engine import build, golang
+from holdfast.gcp import ENDPOINT
 
 LIBRARIES = {
     "pulumi": "base",
     "pulumi-gcp": "base",
     "pulumi-policy": "base",
-    "google-api-python-client": "mockgcp",
+    "google-api-python-client": "base",
+    "grpcio": "mockgcp",
+    "psutil": "mockgcp",
     "jax": "trainer",
     "optax": "trainer",
     "orbax-checkpoint": "trainer",
 }
 """Distributions that a rehearsal needs, and the dependency group that brings each."""
+
+OPTIONAL = {
+    "buildah": "builds the trainer's image here (make image-test, rehearse --container; root)",
+    "debootstrap": "makes the base image of such a build (Debian or Ubuntu; root)",
+}
+"""Programs of the system that no rehearsal needs, and what for they are used when they are there."""
 
 PROJECT_VARIABLES = ("GOOGLE_PROJECT", "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT", "CLOUDSDK_CORE_PROJECT")
 """Where pulumi-gcp looks for a project when the stack's `gcp:project` is not set, in its order (provider's docs)."""
@@ -85,6 +95,7 @@ def tools() -> list[Tool]:
         if found
         else Tool("language host", None, "", "", True, "make engine"),
         *libraries,
+        *(_optional(name, use) for name, use in OPTIONAL.items()),
     ]
 
 
@@ -127,6 +138,8 @@ def warnings(environ: Mapping[str, str]) -> list[str]:
     for key in sorted(environ):
         if environ[key] and (key.startswith("CLOUDSDK_API_ENDPOINT_OVERRIDES_") or key.endswith("_EMULATOR_HOST")):
             found.append(f"{key}={environ[key]}: clients in this shell talk to that host, not to Google. unset {key}")
+    if endpoint := environ.get(ENDPOINT):
+        found.append(f"{ENDPOINT}={endpoint}: holdfast in this shell calls an emulated cloud. unset {ENDPOINT}")
     projects = {setting.value: setting.origin for setting in cloud(environ) if setting.name == "project"}
     if len(projects) > 1:
         said = ", ".join(f"{value} ({origin})" for value, origin in projects.items())
@@ -162,9 +175,10 @@ def run(console: Console, *, as_json: bool = False, environ: Mapping[str, str] =
 def _print_tools(console: Console, everything: list[Tool]) -> None:
     table = Table("tool", "version", "from", Column("where", overflow="fold"), title="Tools", title_justify="left")
     for tool in everything:
-        table.add_row(
-            tool.name, tool.version or "-", tool.source or "missing", tool.where if tool.version else tool.way_out
-        )
+        where = tool.where if tool.version else tool.way_out
+        if tool.version and tool.name in OPTIONAL:
+            where += f": {OPTIONAL[tool.name]}"
+        table.add_row(tool.name, tool.version or "-", tool.source or "missing", where)
     console.print(table)
     cached = ", ".join(folder.name for folder in toolcache.entries()) or "empty"
     console.print(f"cache {toolcache.root()}: {cached}", markup=False, highlight=False, soft_wrap=True)
@@ -176,6 +190,14 @@ def _print_cloud(console: Console, settings: list[Setting]) -> None:
     for setting in settings:
         table.add_row(setting.name, setting.value, setting.origin)
     console.print(table)
+
+
+def _optional(name: str, use: str) -> Tool:
+    """A program of the system. Its version is not asked for: any does."""
+    # Where images are built it is looked for there too (sbin is on root's PATH only).
+    found = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    way_out = f"optional: {use}; apt-get install {name}"
+    return Tool(name, "found" if found else None, "path" if found else "", found or "", False, way_out)
 
 
 def _installed(name: str) -> str | None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-import yaml
-
 from holdfast.errors import OperatorError
 
 if TYPE_CHECKING:
@@ -22,14 +20,14 @@ def module(stack: str, folder: Path = FOLDER) -> str:
     """What the stack stands for: foundation, cloud-run, ...
 
     Raises:
-        OperatorError: there is no such file, or nothing says it.
+        OperatorError: there is no such file, it cannot be read, or nothing says it.
     """
     from infra.errors import InputError
     from stacks.choose import name
+    from stacks.source import of_file
 
-    document = yaml.safe_load(path(stack, folder).read_text(encoding="utf-8")) or {}
     try:
-        return name(stack, document.get("config", {}).get("holdfast:stack"))
+        return name(stack, of_file(stack, path(stack, folder)).values.get("holdfast:stack"))
     except InputError as error:
         raise OperatorError(str(error)) from error
 

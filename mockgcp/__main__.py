@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import signal
 import tempfile
@@ -59,23 +60,26 @@ def main(
     with tempfile.TemporaryDirectory(prefix="mockgcp-") as folder:
         root = state_dir or Path(folder)
         try:
+            root.mkdir(parents=True, exist_ok=True)
             cloud = Cloud(clock=Clock.wall(), state_dir=root / "cloud", universe=universe)
             cloud.seed_project(project)
             for reference in images:
                 artifactregistry.seed_image(cloud, reference)
-        except (ValueError, ApiError) as error:  # a universe, or an image, that there is not
+        except (ValueError, ApiError, OSError) as error:  # a universe, an image or a folder that there cannot be
             raise typer.BadParameter(str(error)) from error
         for quota in catalog.gpu_quotas() if gpu_quota else ():
             cloud.quotas.set(project, quota, "*", gpu_quota)
         plane = CloudRunPlane(cloud, state_dir=root / "cloud-run", images=images)
         plane.start()
-        try:
-            with rest.serve(cloud, port=port, anonymous=DEFAULT_OWNER) as bound:
-                print(f"An emulated Google Cloud with the project {project}. Ctrl-C ends it. To use it from holdfast:")
-                print(f"export HOLDFAST_API_ENDPOINT=http://127.0.0.1:{bound}", flush=True)
-                ended.wait()
-        finally:
-            plane.stop()
+        with contextlib.ExitStack() as stack:
+            stack.callback(plane.stop)
+            try:
+                bound = stack.enter_context(rest.serve(cloud, port=port, anonymous=DEFAULT_OWNER))
+            except OSError as error:
+                raise typer.BadParameter(str(error), param_hint="--port") from error
+            print(f"An emulated Google Cloud with the project {project}. Ctrl-C ends it. To use it from holdfast:")
+            print(f"export HOLDFAST_API_ENDPOINT=http://127.0.0.1:{bound}", flush=True)
+            ended.wait()
 
 
 if __name__ == "__main__":

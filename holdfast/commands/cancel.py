@@ -18,6 +18,7 @@ def cancel(
 ) -> None:
     """End a run: every task gets SIGTERM, saves a checkpoint if there is time, and is not tried again."""
     from holdfast.runs import verbs
+    from holdfast.runs.backend import command
     from infra import catalog
 
     backend = open_backend(stack)
@@ -32,4 +33,4 @@ def cancel(
     if not yes:
         typer.confirm(f"Cancel {run.name}?", abort=True)
     backend.cancel(run)
-    out.print(f"cancelled; `holdfast watch {run.name} --stack {stack}` shows its end")
+    out.print(f"cancelled; `{command(backend, 'watch', run.name)}` shows its end")

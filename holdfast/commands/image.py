@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import typer
 from rich.markup import escape
 
+from holdfast.commands.cloud import connect
 from holdfast.commands.console import LeftRunning, clocked, err, out
 
 
@@ -20,12 +21,14 @@ def image(
     builder: Annotated[
         str | None, typer.Option(metavar="IMAGE", help="The image with docker that builds.", show_default=False)
     ] = None,
+    build_region: Annotated[
+        str | None, typer.Option(metavar="REGION", help="Where Cloud Build builds, if not in the foundation's region.")
+    ] = None,
 ) -> None:
     """Build the trainer's image on Cloud Build and write its digest into the stack's file.
 
     The tag is a hash of the source: nothing is built when the registry has it. Ctrl-C leaves the build running (130).
     """
-    from holdfast.gcp.google import connect
     from holdfast.image import of_stack
     from holdfast.image.build import BuildLeftRunning
 
@@ -33,11 +36,12 @@ def image(
         with out.status("") as status:  # shows nothing where the output is no terminal
             of_stack.ensure(
                 stack,
-                lambda target: connect(target.project, target.universe),
+                connect,
                 clocked(),
                 accelerator=accelerator,
                 base=base,
                 builder=builder,
+                build_region=build_region,
                 show=lambda text: status.update(escape(text)),
             )
     except BuildLeftRunning as left:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
+from holdfast.commands.cloud import connect
 from holdfast.commands.console import show
-from holdfast.errors import OperatorError
 
 if TYPE_CHECKING:
     from holdfast.preflight import PreflightReport
@@ -21,24 +20,20 @@ _STYLE = {"ok": "green", "warn": "yellow", "failed": "red", "unknown": "magenta"
 def preflight(
     stack: Annotated[str, typer.Argument(help="The stack to look at, such as dev-foundation or dev-cloud-run.")],
     hours: Annotated[float, typer.Option(min=0.0, help="Hours of a run, to price it.")] = 1.0,
-    skip: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A check to leave out.")] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the report here.")] = None,
+    skip: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A check to leave out; repeatable.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Look at everything that `up` and a run need on the project: access, quota, names, image, price. Changes nothing.
 
     Exit code 0: every check is ok or only warns. 1: one failed. 3: none failed, but one could not look.
     """
     from holdfast import preflight as module
-    from holdfast.gcp.google import connect
 
-    if json_file is not None and (json_file.is_dir() or not json_file.resolve().parent.is_dir()):
-        raise OperatorError(f"--json {json_file}: name a file in a folder that exists")
-    report = module.run(
-        stack, lambda target: connect(target.project, target.universe), hours=hours, skip=tuple(skip or ())
-    )
-    if json_file is not None:
-        json_file.write_text(report.model_dump_json(indent=2) + "\n", encoding="utf-8")
-    show(table(report))
+    report = module.run(stack, connect, hours=hours, skip=tuple(skip or ()))
+    if as_json:
+        print(report.model_dump_json(indent=2))
+    else:
+        show(table(report))
     raise typer.Exit(report.exit_code)
 
 

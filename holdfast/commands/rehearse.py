@@ -35,7 +35,7 @@ def rehearse_cloud_run(
     ] = False,
 ) -> None:
     """Scenario A: preflight, price, up, image, execute, preempt, resume, verify, second up, destroy."""
-    require({"googleapiclient": "mockgcp", "psutil": "mockgcp", "jax": "trainer", "orbax": "trainer"})
+    require({"grpc": "mockgcp", "psutil": "mockgcp", "jax": "trainer", "orbax": "trainer"})
     from holdfast import engine
     from holdfast.rehearsal import cloud_run, cloud_run_stage
 

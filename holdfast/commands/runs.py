@@ -18,7 +18,7 @@ def runs(
 ) -> None:
     """List the job's runs: state, attempts, the last step that the log tells of."""
     backend = open_backend(stack)
-    table = Table("run", "started", "state", "run id", "tasks", "attempts", "step")
+    table = Table("run", "started (UTC)", "state", "run id", "tasks", "attempts", "step")
     for run in backend.runs(most):
         step = backend.last_step(run)
         table.add_row(

@@ -23,11 +23,11 @@ def submit_cloud_run(
     stack: watching.Stack = watching.STACK,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting of this run, such as HOLDFAST_STEPS=2000."),
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting, such as HOLDFAST_STEPS=2000; repeatable."),
     ] = None,
     tasks: Annotated[int | None, typer.Option(min=1, help="Tasks of this run; else the job's.")] = None,
     timeout: Annotated[
-        str | None, typer.Option(metavar="SECONDSs", help="Time an attempt may take, such as 3600s; else the job's.")
+        str | None, typer.Option(metavar="DURATION", help="Time an attempt may take, such as 3600s; else the job's.")
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Follow it, as `holdfast watch` does.")] = False,
     every: watching.Every = watching.EVERY_S,
@@ -37,14 +37,14 @@ def submit_cloud_run(
     Refused while another execution of the same run id is active.
     """
     from holdfast.runs import options, verbs
-    from holdfast.runs.backend import Order
+    from holdfast.runs.backend import Order, command
 
     order = Order(options.settings(set_ or ()), tasks, options.timeout_s(timeout))
     backend = watching.open_backend(stack)
     run = verbs.submit(backend, order, lambda line: out.print(escape(line)))
     out.print(f"started {run.name}: {run.task_count} task(s), run id {escape(run.run_id)}")
     for verb in ("watch", "logs", "cancel"):
-        out.print(f"  holdfast {verb} {run.name} --stack {stack}")
+        out.print(f"  {command(backend, verb, run.name)}")
     out.print(f"  {backend.link(run)}")
     if watch:
-        watching.follow(backend, run, stack, every)
+        watching.follow(backend, run, every)

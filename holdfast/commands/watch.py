@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from holdfast.commands.cloud import connect
 from holdfast.commands.console import LeftRunning, err, out
 
 if TYPE_CHECKING:
@@ -21,10 +22,9 @@ EVERY_S = 5.0
 
 def open_backend(stack: str) -> Backend:
     """The backend of a stack's job on the cloud that its file names, or on the emulator of HOLDFAST_API_ENDPOINT."""
-    from holdfast.gcp.google import connect
     from holdfast.runs import choose
 
-    return choose.open_backend(stack, lambda target: connect(target.project, target.universe))
+    return choose.open_backend(stack, connect)
 
 
 def watch(execution: Execution = None, stack: Stack = STACK, every: Every = EVERY_S) -> None:
@@ -35,13 +35,13 @@ def watch(execution: Execution = None, stack: Stack = STACK, every: Every = EVER
     from holdfast.runs import verbs
 
     backend = open_backend(stack)
-    follow(backend, verbs.latest(backend, execution), stack, every)
+    follow(backend, verbs.latest(backend, execution), every)
 
 
-def follow(backend: Backend, run: Run, stack: str, every_s: float) -> None:
-    """Follows a run on the console to its end, and leaves with its exit code."""
+def follow(backend: Backend, run: Run, every_s: float) -> None:
+    """Follows a run on the console to its end, and leaves with exit code 1 unless it succeeded."""
     from holdfast.runs import display, verbs
-    from holdfast.runs.backend import Selection
+    from holdfast.runs.backend import Selection, command
     from holdfast.runs.progress import Tracker
 
     tracker = Tracker()
@@ -51,10 +51,12 @@ def follow(backend: Backend, run: Run, stack: str, every_s: float) -> None:
             run = verbs.follow(backend, run, log, watcher.tell, say=watcher.say, poll_s=every_s)
     except (KeyboardInterrupt, SystemExit) as end:
         code = end.code if isinstance(end, SystemExit) else 130
-        which = f"{run.name} --stack {stack}"
-        err.print(f"{run.name} goes on. `holdfast watch {which}` follows it again, `holdfast cancel {which}` ends it")
+        again, stop = (command(backend, verb, run.name) for verb in ("watch", "cancel"))
+        err.print(escape(f"{run.name} goes on. `{again}` follows it again, `{stop}` ends it"))
         raise LeftRunning(code) from None
-    again = f"holdfast submit {backend.verb} --stack {stack}"
-    for line in verbs.verdict(run, lambda task: tracker.of(task).saved, again):
+    for line in verbs.verdict(run, lambda task: tracker.of(task).saved):
         out.print(escape(line))
-    raise typer.Exit(run.state != "succeeded")
+    if run.state == "succeeded":
+        return
+    out.print(escape(verbs.way_on(backend, run)))
+    raise typer.Exit(1)

@@ -29,16 +29,16 @@ from googleapiclient.discovery_cache import get_static_doc  # type: ignore[impor
 from googleapiclient.http import MediaInMemoryUpload  # type: ignore[import-untyped]
 
 from holdfast.errors import OperatorError
+from holdfast.gcp import ENDPOINT
 from holdfast.gcp.api import Api, CloudError
 from infra import catalog
 from mockgcp import schemas
 from mockgcp.state import DEFAULT_OWNER
 
-ENDPOINT = "HOLDFAST_API_ENDPOINT"
 _SCOPES = ("https://www.googleapis.com/auth/cloud-platform", "https://www.googleapis.com/auth/userinfo.email")
 _TIMEOUT_S = 60.0
 _TRIES = 4
-_LOGIN = "run `gcloud auth application-default login`, or name a key in GOOGLE_APPLICATION_CREDENTIALS"
+_LOGIN = "run `gcloud auth application-default login`, or name a credential file in GOOGLE_APPLICATION_CREDENTIALS"
 # Reads that have a body, and so are a POST.
 _POSTED_READS = ("list", "getIamPolicy", "testIamPermissions")
 # What an API that answers no google.rpc.Code means by an HTTP status.
@@ -210,7 +210,9 @@ def _translated(method: str) -> Iterator[None]:
     except exceptions.TransportError as error:
         raise CloudError("UNAVAILABLE", str(error), method=method) from error
     except exceptions.GoogleAuthError as error:
-        raise CloudError("UNAUTHENTICATED", f"{error} To get credentials, {_LOGIN}.", method=method) from error
+        said = str(error.args[0]) if error.args else type(error).__name__  # the other arguments are what caused it
+        message = f"{said.removesuffix('.')}. To get credentials, {_LOGIN}"
+        raise CloudError("UNAUTHENTICATED", message, method=method) from error
     except (OSError, httplib2.HttpLib2Error) as error:
         raise CloudError("UNAVAILABLE", f"nothing answered: {error}", method=method) from error
 

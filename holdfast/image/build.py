@@ -31,9 +31,11 @@ class Place:
     """Where images are built and kept.
 
     Attributes:
+        region: the registry's.
         repository: the registry's, HOST/PROJECT/REPOSITORY.
         source_bucket: takes the archives.
         build_account: the e-mail of the service account that builds.
+        build_region: where Cloud Build builds, if not in `region`.
     """
 
     project: str
@@ -41,14 +43,15 @@ class Place:
     repository: str
     source_bucket: str
     build_account: str
+    build_region: str | None = None
 
     @property
-    def parent(self) -> str:
-        return f"projects/{self.project}/locations/{self.region}"
+    def builds(self) -> str:
+        return f"projects/{self.project}/locations/{self.build_region or self.region}"
 
     @property
     def repository_name(self) -> str:
-        return f"{self.parent}/repositories/{self.repository.rpartition('/')[2]}"
+        return f"projects/{self.project}/locations/{self.region}/repositories/{self.repository.rpartition('/')[2]}"
 
 
 @dataclass(frozen=True)
@@ -138,7 +141,7 @@ def _registered(api: Api, place: Place, source: Source, *, built: bool) -> Image
 def _running(api: Api, place: Place, source: Source) -> dict[str, Any] | None:
     """A build of the same source that has not ended, among the newest ones."""
     try:
-        newest = api.call(f"{_BUILDS}.list", {"parent": place.parent, "pageSize": 50})
+        newest = api.call(f"{_BUILDS}.list", {"parent": place.builds, "pageSize": 50})
     except CloudError as error:
         raise _refused(
             error, f"builds in {place.project} cannot be listed", "roles/cloudbuild.builds.editor"
@@ -186,7 +189,7 @@ def _start(api: Api, place: Place, source: Source, builder: str) -> dict[str, An
         "tags": [NAME, source.tag],
     }
     try:
-        operation = api.call(f"{_BUILDS}.create", {"parent": place.parent}, body)
+        operation = api.call(f"{_BUILDS}.create", {"parent": place.builds}, body)
     except CloudError as error:
         raise _refused(
             error,
@@ -257,6 +260,11 @@ def _refused(error: CloudError, what: str, roles: str) -> OperatorError:
         way_out = f"enable the API: {_UP}, or `gcloud services enable` with the name above"
     elif error.status in ("PERMISSION_DENIED", "NOT_FOUND"):
         way_out = f"you need {roles}"
+    elif error.status == "FAILED_PRECONDITION":
+        # https://docs.cloud.google.com/build/docs/locations#restricted_regions_for_some_projects, read 2026-11-29
+        way_out = (
+            "if it is the region: some projects may build in a few only (docs/image.md); choose with --build-region"
+        )
     else:
         return OperatorError(f"{what}: {error}")
     return OperatorError(f"{what}: {error.message}\n{way_out[0].upper()}{way_out[1:]}")

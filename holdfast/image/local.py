@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -55,7 +56,7 @@ def builder(state: Path, processes: ProcessLedger, say: Progress) -> BuildahBuil
     state.mkdir(parents=True, exist_ok=True)
     base = ensure_base(say)
     return BuildahBuilder(
-        Buildah(state / "store", processes), f"oci:{base}", volumes=package_settings(state, os.environ), say=say
+        Buildah(state / "store", processes), base, volumes=package_settings(state, os.environ), say=say
     )
 
 
@@ -99,6 +100,8 @@ def package_settings(folder: Path, environ: Mapping[str, str]) -> dict[str, Path
     index = next((environ[n] for n in ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL") if environ.get(n)), "")
     pip, uv = folder / "pip.conf", folder / "uv.toml"
     certificates = {str(_CERTIFICATES): _CERTIFICATES} if _CERTIFICATES.is_dir() else {}
+    for file in (pip, uv):
+        file.touch(mode=0o600)  # an index's address may hold a password
     pip.write_text(
         "[global]\n"
         + (f"cert = {_CERTIFICATES}/ca-certificates.crt\n" if certificates else "")
@@ -108,8 +111,6 @@ def package_settings(folder: Path, environ: Mapping[str, str]) -> dict[str, Path
     uv.write_text(
         "native-tls = true\n" + (f'[[index]]\nurl = "{index}"\ndefault = true\n' if index else ""), encoding="utf-8"
     )
-    for file in (pip, uv):
-        file.chmod(0o600)  # an index's address may hold a password
     return {**certificates, "/etc/pip.conf": pip, "/etc/uv/uv.toml": uv}
 
 
@@ -130,7 +131,9 @@ def _run(argv: Sequence[str], cwd: Path, log: Path, say: Progress) -> None:
     with log.open("ab") as out:
         out.write(f"$ {' '.join(argv)}\n".encode())
         out.flush()
-        process = subprocess.Popen(argv, cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(
+            argv, cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
+        )
         try:
             while process.poll() is None:
                 try:
@@ -139,7 +142,8 @@ def _run(argv: Sequence[str], cwd: Path, log: Path, say: Progress) -> None:
                     last = log.read_text(errors="replace").splitlines()[-1]
                     say(f"base image: {last} ({time.monotonic() - began:.0f} s)")
         finally:
-            process.kill()  # no-op when it has ended
+            if process.returncode is None:
+                os.killpg(process.pid, signal.SIGKILL)  # its children too
             process.wait()
     if process.returncode:
         raise ToolError(f"`{argv[0]}` ended with {process.returncode} (no way to a Debian mirror?)")

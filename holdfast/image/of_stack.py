@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast import stackfile
+from holdfast.errors import OperatorError
 from holdfast.gcp.api import Api
 from holdfast.image import archive, stack_image
 from holdfast.image.build import BUILDER, Image, Place, ensure_image
@@ -25,6 +26,7 @@ def ensure(
     accelerator: archive.Accelerator,
     base: str | None = None,
     builder: str | None = None,
+    build_region: str | None = None,
     folder: Path = stackfile.FOLDER,
     show: Progress = lambda text: None,
     pause: Callable[[float], None] = time.sleep,
@@ -33,6 +35,7 @@ def ensure(
 
     Args:
         base, builder: in place of the configuration's, and those in place of the defaults.
+        build_region: in place of the foundation's.
         folder: where the stacks' files are.
         show, pause: as of `ensure_image`.
 
@@ -41,6 +44,8 @@ def ensure(
     """
     from stacks.config import CloudRunConfig, FoundationConfig
 
+    if (module := stackfile.module(stack, folder)) != "cloud-run":
+        raise OperatorError(f"stack {stack} ({module}) runs no image; --stack names one whose job does: cloud-run")
     config, target = stackfile.read(CloudRunConfig, stack, folder)
     foundation, there = stackfile.read(FoundationConfig, config.foundation_stack(stack), folder)
     source = archive.pack(accelerator, base or config.image_base or archive.BASE)
@@ -52,6 +57,7 @@ def ensure(
         foundation.repository(there),
         foundation.source_bucket(there),
         foundation.build_account_email(there),
+        build_region,
     )
     image = ensure_image(
         connect(target), where, source, say, builder=builder or config.image_builder or BUILDER, show=show, pause=pause

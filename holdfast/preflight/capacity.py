@@ -117,7 +117,8 @@ def price(site: Site, job: Job) -> Finding:
         return Finding(status="unknown", found=f"could not look: {each.reason}", do="look the price up there")
     attempts, timeout_h = 1 + config.max_retries, catalog.parse_duration_s(config.task_timeout) / 3600
     hour = each.per_hour * config.task_count
-    run, cap = hour * job.hours, hour * attempts * timeout_h
+    run, most_h = hour * job.hours, attempts * timeout_h
+    cap = hour * most_h
     figures = {
         "hour": hour,
         "run": run,
@@ -126,11 +127,17 @@ def price(site: Site, job: Job) -> Finding:
         "currency": each.currency,
         "read": str(each.read),
     }
+    found = (
+        f"{_money(hour, each.currency)} an hour ({config.task_count} task(s); {', '.join(each.parts)}); "
+        f"{job.hours:g} h: {_money(run, each.currency)}; an execution at most {_money(cap, each.currency)} "
+        f"({attempts} attempts of {timeout_h:g} h). List prices of {each.read}, without storage, network and discounts"
+    )
+    if job.hours <= most_h:
+        return Finding(status="ok", found=found, figures=figures)
     return Finding(
-        status="ok",
-        found=f"{_money(hour, each.currency)} an hour ({config.task_count} task(s); {', '.join(each.parts)}); a run of "
-        f"{job.hours:g} h: {_money(run, each.currency)}; at most {_money(cap, each.currency)} ({attempts} attempts of "
-        f"{timeout_h:g} h). List prices of {each.read}, without storage, network and discounts",
+        status="warn",
+        found=f"{found}. {job.hours:g} h do not fit into one execution, which ends after {most_h:g} h at the latest",
+        do="submit again then, which resumes; or raise holdfast:maxRetries or holdfast:taskTimeout",
         figures=figures,
     )
 

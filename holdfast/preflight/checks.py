@@ -74,7 +74,7 @@ def run(
         skip: names of checks to leave out.
 
     Raises:
-        OperatorError: `skip` names no check; the stack has no file, or its name says nothing.
+        OperatorError: `skip` names no check; the stack has no file, or its name says nothing; `connect`'s.
     """
     if unknown := sorted(set(skip) - set(NAMES[1:])):
         raise OperatorError(f"--skip {', '.join(unknown)}: choose among {', '.join(NAMES[1:])}")
@@ -124,10 +124,10 @@ def _site(stack: str, module: str, connect: Callable[[Target], Api], folder: Pat
 
     if module == "foundation":
         foundation, target = stackfile.read(FoundationConfig, stack, folder)
-        return Site(connect(target), module, stack, stack, foundation, target, target)
+        return Site(connect, module, stack, stack, foundation, target, target)
     if module != "cloud-run":
         raise OperatorError(f"nothing looks at stacks of {module} yet")
     config, target = stackfile.read(CloudRunConfig, stack, folder)
     under = config.foundation_stack(stack)
     foundation, there = stackfile.read(FoundationConfig, under, folder)
-    return Site(connect(target), module, stack, under, foundation, there, target, Job(config, hours))
+    return Site(connect, module, stack, under, foundation, there, target, Job(config, hours))

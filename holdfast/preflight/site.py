@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ class Job:
 class Site:
     """`job` is None for a foundation. `there`: where the foundation is; `target`: where the looked-at stack is."""
 
-    api: Api
+    connect: Callable[[Target], Api]
     module: str
     stack: str
     foundation_stack: str
@@ -34,6 +35,11 @@ class Site:
     there: Target
     target: Target
     job: Job | None = None
+
+    @cached_property
+    def api(self) -> Api:
+        """The cloud. OperatorError as of `connect`."""
+        return self.connect(self.target)
 
     @cached_property
     def project(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@ The verbs and their display know no service. `cloud_run.py` is the first backend
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,13 +19,12 @@ State = Literal["pending", "running", "succeeded", "failed", "cancelled"]
 
 @dataclass(frozen=True)
 class Task:
-    """One task of a run. `retries`: how many of `max_retries` are used; `message`: why the last attempt ended badly."""
+    """One task of a run. `retries`: how many of `max_retries` are used."""
 
     index: int
     state: State
     retries: int = 0
     max_retries: int = 0
-    message: str = ""
 
     @property
     def retries_used_up(self) -> bool:
@@ -118,6 +118,11 @@ class Backend(Protocol):
         """The service as `holdfast submit` names it."""
         ...
 
+    @property
+    def stack(self) -> str:
+        """The stack whose job it is; empty where that is no stack's file."""
+        ...
+
     def run_id(self, order: Order) -> str:
         """The run id that such a run would have."""
         ...
@@ -126,8 +131,12 @@ class Backend(Protocol):
         """Starts a run."""
         ...
 
-    def runs(self, most: int) -> list[Run]:
-        """The newest runs, newest first, without their tasks."""
+    def order(self, run: Run) -> Order:
+        """What to order for the same run once more, of the trainer's settings those alone that are not the job's."""
+        ...
+
+    def runs(self, most: int | None = None) -> list[Run]:
+        """The newest runs, or all, newest first, without their tasks."""
         ...
 
     def run(self, name: str) -> Run:
@@ -149,3 +158,8 @@ class Backend(Protocol):
     def link(self, run: Run) -> str:
         """Its page in the console."""
         ...
+
+
+def command(backend: Backend, *words: str) -> str:
+    """A command of `holdfast` as it is to be typed for this job."""
+    return shlex.join(["holdfast", *words, *(["--stack", backend.stack] if backend.stack else [])])

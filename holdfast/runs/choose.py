@@ -37,7 +37,7 @@ def _cloud_run(stack: str, connect: Connect, folder: Path) -> Backend:
 
     config, target = stackfile.read(CloudRunConfig, stack, folder)
     job = f"projects/{target.project}/locations/{target.region}/jobs/{config.job_name}"
-    return CloudRun(connect(target), job, target.universe)
+    return CloudRun(connect(target), job, target.universe, stack)
 
 
 _BACKENDS: dict[str, Callable[[str, Connect, Path], Backend]] = {"cloud-run": _cloud_run}

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from holdfast.errors import OperatorError
 from holdfast.gcp.api import Api, find, pages
-from holdfast.runs.backend import RUN_ID, LogLine, Order, Run, Selection, State, Task
+from holdfast.runs.backend import RUN_ID, LogLine, Order, Run, Selection, State, Task, command
 from infra import catalog, console, job_logs
 
 _PAGE = 1000  # entries.list's most
@@ -23,6 +23,8 @@ _LATE = timedelta(seconds=60)
 _RECENT = timedelta(minutes=5)
 _SYSTEM = quote(job_logs.SYSTEM_LOG, safe="")
 _LABEL = "run.googleapis.com/"
+# What the names of the trainer's settings begin with.
+_SETTING = "HOLDFAST_"
 
 
 @dataclass(frozen=True)
@@ -31,20 +33,27 @@ class CloudRun:
 
     Attributes:
         job: projects/PROJECT/locations/REGION/jobs/NAME.
+        stack: as of `Backend`.
     """
 
     api: Api
     job: str
     universe: catalog.Universe
+    stack: str = ""
     verb: str = "cloud-run"
 
     def run_id(self, order: Order) -> str:
         if order.env.get(RUN_ID):
             return order.env[RUN_ID]
+        return _run_id(self._template()["template"], _last(self.job))
+
+    def _template(self) -> Mapping[str, Any]:
+        """The job's template of an execution."""
         job = find(self.api, "run.projects.locations.jobs.get", {"name": self.job})
         if job is None:
             raise OperatorError(f"there is no job {self.job} yet: `pulumi up` makes it")
-        return _run_id(job["template"]["template"], _last(self.job))
+        template: Mapping[str, Any] = job["template"]
+        return template
 
     def submit(self, order: Order) -> Run:
         container = {"env": [{"name": name, "value": value} for name, value in sorted(order.env.items())]}
@@ -57,7 +66,18 @@ class CloudRun:
         operation = self.api.call("run.projects.locations.jobs.run", {"name": self.job}, body)
         return self.run(_last(operation["metadata"]["name"]))
 
-    def runs(self, most: int) -> list[Run]:
+    def order(self, run: Run) -> Order:
+        job = self._template()
+        had = self.api.call("run.projects.locations.jobs.executions.get", {"name": run.resource})["template"]
+        usual, env, timeout = job["template"], _env(had), had.get("timeout")
+        return Order(
+            # Other variables may hold secrets, which no command line is to show.
+            {name: env[name] for name in env if name.startswith(_SETTING) and env[name] != _env(usual).get(name)},
+            run.task_count if run.task_count != job.get("taskCount", 1) else None,
+            catalog.parse_duration_s(timeout) if timeout and timeout != usual.get("timeout") else None,
+        )
+
+    def runs(self, most: int | None = None) -> list[Run]:
         listed = pages(self.api, "run.projects.locations.jobs.executions.list", {"parent": self.job}, "executions")
         found = sorted(map(_run, listed), key=lambda run: run.created, reverse=True)
         return found[:most]
@@ -66,7 +86,8 @@ class CloudRun:
         resource = f"{self.job}/executions/{_last(name)}"
         execution = find(self.api, "run.projects.locations.jobs.executions.get", {"name": resource})
         if execution is None:
-            raise OperatorError(f"{_last(self.job)} has no execution {_last(name)}; `holdfast runs` lists those it has")
+            there = command(self, "runs")
+            raise OperatorError(f"{_last(self.job)} has no execution {_last(name)}; `{there}` lists those it has")
         listed = pages(self.api, "run.projects.locations.jobs.executions.tasks.list", {"parent": resource}, "tasks")
         return _run(execution, [_task(task) for task in listed])
 
@@ -157,13 +178,16 @@ def _time(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
+def _env(task_template: Mapping[str, Any]) -> dict[str, str]:
+    """The variables of a task template; empty for those of Secret Manager."""
+    return {item["name"]: item.get("value", "") for item in task_template["containers"][0].get("env", [])}
+
+
 def _run_id(task_template: Mapping[str, Any], job: str) -> str:
-    env = {item["name"]: item.get("value", "") for item in task_template["containers"][0].get("env", [])}
-    return env.get(RUN_ID) or job
+    return _env(task_template).get(RUN_ID) or job
 
 
 def _run(execution: Mapping[str, Any], tasks: list[Task] | None = None) -> Run:
-    completed = _completed(execution)
     return Run(
         name=_last(execution["name"]),
         resource=execution["name"],
@@ -174,13 +198,12 @@ def _run(execution: Mapping[str, Any], tasks: list[Task] | None = None) -> Run:
         ended=_time(execution["completionTime"]) if "completionTime" in execution else None,
         retries=execution.get("retriedCount", 0),
         tasks=tuple(sorted(tasks or (), key=lambda task: task.index)),
-        message=completed.get("message", ""),
+        message=_completed(execution).get("message", ""),
     )
 
 
 def _task(task: Mapping[str, Any]) -> Task:
-    message = _completed(task).get("message") or task.get("lastAttemptResult", {}).get("status", {}).get("message", "")
-    return Task(task.get("index", 0), _state(task), task.get("retried", 0), task.get("maxRetries", 0), message)
+    return Task(task.get("index", 0), _state(task), task.get("retried", 0), task.get("maxRetries", 0))
 
 
 def _completed(resource: Mapping[str, Any]) -> Mapping[str, Any]:

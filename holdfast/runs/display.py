@@ -21,21 +21,21 @@ _TELL_S = 30.0
 
 
 def text(line: LogLine) -> str:
-    """A line of the log, as markup."""
+    """A line of the log, as markup. With its date, since a run takes days, and in UTC."""
     where = f"task {line.task} attempt {line.attempt}" if line.task is not None else "run"
     style = "bold magenta" if line.preemption else _STYLE.get(line.severity, "")
     said = escape(line.message.rstrip("\n"))
-    return f"[dim]{line.time:%H:%M:%S}[/dim]  {where:<16}  {line.source:<8}  " + (
+    return f"[dim]{line.time:%m-%dT%H:%M:%SZ}[/dim]  {where:<16}  {line.source:<8}  " + (
         f"[{style}]{said}[/]" if style else said
     )
 
 
-def sentence(progress: Progress) -> str:
-    """Where a task is, as far as the log tells."""
+def sentence(progress: Progress, over: bool = False) -> str:
+    """Where a task is, as far as the log tells; its pace only while the run is not over."""
     if progress.step is None:
         return progress.doing or "no step yet"
     of = f" of {progress.steps_total}" if progress.steps_total is not None else ""
-    rate, left = progress.steps_per_s, progress.left_s
+    rate, left = (None, None) if over else (progress.steps_per_s, progress.left_s)
     return ", ".join(
         part
         for part in (
@@ -65,7 +65,11 @@ def table(run: Run, tracker: Tracker) -> Table:
     for task in tasks[:_ROWS]:
         progress = tracker.of(task.index)
         found.add_row(
-            str(task.index), task.state, _retries(task), str(progress.preemptions), escape(sentence(progress))
+            str(task.index),
+            task.state,
+            _retries(task),
+            str(progress.preemptions),
+            escape(sentence(progress, not run.active)),
         )
     for state, more in itertools.groupby(tasks[_ROWS:], key=lambda task: task.state):
         found.add_row("…", state, "", "", f"{len(list(more))} more")
@@ -109,10 +113,10 @@ class Watcher:
         if not run.active or self._clock() - self._told_at >= _TELL_S:
             self._told_at = self._clock()
             for task in run.tasks:
-                self._tell_progress(self.tracker.of(task.index))
+                self._tell_progress(self.tracker.of(task.index), not run.active)
 
-    def _tell_progress(self, progress: Progress) -> None:
-        now = sentence(progress)
+    def _tell_progress(self, progress: Progress, over: bool) -> None:
+        now = sentence(progress, over)
         if self._told.get(progress.task) != now:
             self._told[progress.task] = now
             self._out.print(f"task {progress.task}: {escape(now)}")

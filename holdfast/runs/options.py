@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from holdfast.errors import OperatorError
+from holdfast.runs.backend import Order
 from infra import catalog
 
 _AGO = re.compile(r"(\d+)([smhd])")
@@ -44,6 +45,13 @@ def timeout_s(text: str | None) -> float | None:
         return None if text is None else catalog.parse_duration_s(text)
     except ValueError as error:
         raise OperatorError(f"--timeout: {error}") from error
+
+
+def words(order: Order) -> list[str]:
+    """An order as `holdfast submit` reads it."""
+    found = [word for name, value in order.env.items() for word in ("--set", f"{name}={value}")]
+    found += [] if order.tasks is None else ["--tasks", str(order.tasks)]
+    return found + ([] if order.timeout_s is None else ["--timeout", f"{order.timeout_s:.10g}s"])
 
 
 def since(text: str | None, now: datetime) -> datetime | None:

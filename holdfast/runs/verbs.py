@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 
 from holdfast.errors import OperatorError
 from holdfast.gcp.api import CloudError
-from holdfast.runs.backend import Backend, Log, LogLine, Order, Run
+from holdfast.runs import options
+from holdfast.runs.backend import Backend, Log, LogLine, Order, Run, command
 
 POLL_S = 5.0
 """Seconds between two looks. Each is three calls, and Cloud Logging allows a project few reads a minute."""
 
-_LOOK_BACK = 20
 _PASSING = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "INTERNAL", "ABORTED"})
 # Seconds that looks may fail in a row, as they do when a laptop sleeps or changes its network.
 _PATIENCE_S = 600.0
@@ -27,13 +27,14 @@ def submit(backend: Backend, order: Order, say: Callable[[str], None]) -> Run:
         OperatorError: there is an active one. CloudError: the service refuses the run.
     """
     run_id = backend.run_id(order)
-    earlier = [run for run in backend.runs(_LOOK_BACK) if run.run_id == run_id]
+    earlier = [run for run in backend.runs() if run.run_id == run_id]
     active = next((run for run in earlier if run.active), None)
     if active is not None:
         raise OperatorError(
             f"{active.name} is {active.state} on run id {run_id!r}, and two writers would spoil the checkpoints they "
-            f"share. `holdfast watch {active.name}` follows it, `holdfast cancel {active.name}` ends it; or start a "
-            "run with checkpoints of its own: --set HOLDFAST_RUN_ID=ANOTHER"
+            f"share. `{command(backend, 'watch', active.name)}` follows it, "
+            f"`{command(backend, 'cancel', active.name)}` ends it; or start a run with checkpoints of its own: "
+            "--set HOLDFAST_RUN_ID=ANOTHER"
         )
     if earlier:
         last = earlier[0]
@@ -45,12 +46,13 @@ def submit(backend: Backend, order: Order, say: Callable[[str], None]) -> Run:
         say(f"{last.name} of the same run id {run_id!r} {_ENDED[last.state]}: {found}")
     try:
         return backend.submit(order)
-    except (CloudError, KeyboardInterrupt) as error:
+    except (CloudError, KeyboardInterrupt, SystemExit) as error:
         if isinstance(error, CloudError) and 0 < error.http_status < 500:
             raise
         what = error if isinstance(error, CloudError) else "interrupted"
         raise OperatorError(
-            f"{what}. Whether the run has started is not known: look with `holdfast runs` before you try again"
+            f"{what}. Whether the run has started is not known: look with `{command(backend, 'runs')}` before you try "
+            "again"
         ) from error
 
 
@@ -67,7 +69,7 @@ def latest(backend: Backend, name: str | None) -> Run:
         return backend.run(name)
     newest = backend.runs(1)
     if not newest:
-        raise OperatorError(f"the job has not been run yet: `holdfast submit {backend.verb}`")
+        raise OperatorError(f"the job has not been run yet: `{command(backend, 'submit', backend.verb)}`")
     return backend.run(newest[0].name)
 
 
@@ -113,13 +115,8 @@ def follow(
             raise OperatorError(f"{run.name} is not over after {limit_s:.0f} s")
 
 
-def verdict(run: Run, saved: Callable[[int], int | None], again: str) -> list[str]:
-    """What to say of a run that is over, and what to do next.
-
-    Args:
-        saved: the step of a task's newest checkpoint; None when the log tells of none.
-        again: the command that runs it again.
-    """
+def verdict(run: Run, saved: Callable[[int], int | None]) -> list[str]:
+    """What to say of a run that is over. `saved`: the step of a task's newest checkpoint, as far as the log tells."""
     if run.state == "succeeded":
         return [f"{run.name} succeeded: {len(run.tasks)} task(s), {sum(task.retries for task in run.tasks)} retries"]
     lines = [f"{run.name} {_ENDED[run.state]}" + (f": {run.message}" if run.message else "")]
@@ -129,7 +126,13 @@ def verdict(run: Run, saved: Callable[[int], int | None], again: str) -> list[st
         gone = task.retries_used_up and run.state == "failed"
         used = f"retries used up: {task.retries} of {task.max_retries}; " if gone else ""
         lines.append(f"task {task.index}: {used}{kept}")
-    return [*lines, f"`{again}` resumes from the checkpoints"]
+    return lines
+
+
+def way_on(backend: Backend, run: Run) -> str:
+    """What to do after a run that did not succeed. CloudError: its settings cannot be looked up."""
+    again = command(backend, "submit", backend.verb, *options.words(backend.order(run)))
+    return f"`{again}` resumes from the checkpoints"
 
 
 _TOLD = 10

@@ -24,8 +24,8 @@ class BuildahBuilder:
 
     Args:
         buildah: where images are kept.
-        base: what stands in for the image that the build argument BASE names, since no registry can be reached: an
-            image in the store, or what buildah can pull, such as `oci:FOLDER`.
+        base: an OCI layout. It stands in for the image that the build argument BASE names, since no registry can be
+            reached.
         volumes: files of this machine that steps see while they run and images do not keep, by their paths there: how
             its builds reach package registries.
         say: told of each step as it begins.
@@ -34,7 +34,7 @@ class BuildahBuilder:
     def __init__(
         self,
         buildah: Buildah,
-        base: str,
+        base: Path,
         *,
         volumes: Mapping[str, Path] | None = None,
         say: Callable[[str], None] = lambda line: None,
@@ -81,7 +81,6 @@ class BuildahBuilder:
         return digest
 
     def _stored_base(self) -> str:
-        """The base image's id in the store, fetched once."""
-        if ":" not in self._base.partition("/")[0]:
-            return self._base
-        return self._buildah.run("pull", "--quiet", self._base)[-1]
+        """The base image's id in the store, fetched if need be."""
+        # Relative, since buildah makes a name in the store of the path, and no part of such may begin with a dot.
+        return self._buildah.run("pull", "--quiet", f"oci:{self._base.name}", cwd=self._base.parent)[-1]

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,8 +23,9 @@ from infra import catalog
 from mockgcp.clock import Clock
 from mockgcp.cloud import DEFAULT_OWNER, Cloud
 from mockgcp.durations import NOMINAL
+from mockgcp.planes.cloud_build import BuildahBuilder
 from mockgcp.planes.cloud_run import CloudRunPlane, Image, Launch
-from mockgcp.planes.container import ContainerImage
+from mockgcp.planes.container import Buildah, ContainerImage
 from mockgcp.planes.maintenance import AtSteps, Maintenance
 from mockgcp.planes.processes import ProcessLedger
 from mockgcp.services import storage
@@ -169,6 +171,25 @@ def execute(
 
 def said(log: list[dict[str, Any]], event: str) -> list[dict[str, Any]]:
     return [e["jsonPayload"] for e in log if e.get("jsonPayload", {}).get("event") == event]
+
+
+def test_the_base_image_may_lie_in_a_folder_of_any_name(tmp_path: Path) -> None:
+    """As in ~/.cache: buildah makes an image's name of a layout's path, and refuses a part that begins with a dot."""
+    processes = ProcessLedger(tmp_path / "processes.jsonl")
+    buildah = Buildah(tmp_path / "store", processes)
+    source, base = tmp_path / "source", tmp_path / ".Cache" / "oci"
+    source.mkdir()
+    base.parent.mkdir()
+    (source / "Dockerfile").write_text("FROM scratch\nCOPY Dockerfile /\n", encoding="utf-8")
+    buildah.run("bud", "--isolation=chroot", "--tag=base", ".", cwd=source)
+    buildah.run("push", "base", f"oci:{base}")
+    (source / "Dockerfile").write_text("ARG BASE\nFROM ${BASE}\nCOPY Dockerfile /again\n", encoding="utf-8")
+    with tarfile.open(tmp_path / "source.tar.gz", "w:gz") as tar:
+        tar.add(source / "Dockerfile", "Dockerfile")
+    step = {"args": ["build", "--file=Dockerfile", "--tag=here/x:1", "--build-arg=BASE=python", "."]}
+    digest = BuildahBuilder(buildah, base).build(tmp_path / "source.tar.gz", {"steps": [step]})
+    assert digest.startswith("sha256:")
+    shutil.rmtree(tmp_path / "store", ignore_errors=True)
 
 
 def test_it_runs_as_nobody_and_its_entry_point_is_an_init_and_the_trainer(built: Built) -> None:

@@ -23,6 +23,7 @@ from mockgcp.services import artifactregistry
 
 PROJECT, REGION, JOB = "holdfast-dev", "us-central1", "gpu-resilient-job"
 """Those of the stacks' shipped files."""
+STACK = "dev-cloud-run"
 PARENT = f"projects/{PROJECT}/locations/{REGION}"
 BUCKET = f"gpu-checkpoints-{PROJECT}"
 EMAIL = f"gpu-job-sa@{PROJECT}.iam.gserviceaccount.com"
@@ -73,7 +74,7 @@ class Rig:
         self.cloud = Cloud(clock=Clock.wall(), state_dir=folder / "cloud", durations=dict.fromkeys(NOMINAL, 0.0))
         self.cloud.seed_project(PROJECT).services.update(catalog.services().known)
         self.api = EmulatedApi(self.cloud)
-        self.backend = CloudRun(self.api, f"{PARENT}/jobs/{JOB}", catalog.universe())
+        self.backend = CloudRun(self.api, f"{PARENT}/jobs/{JOB}", catalog.universe(), STACK)
         self.plane: CloudRunPlane | None = None
 
     def make_job(self, env: Mapping[str, str] | None = None, *, max_retries: int = 3, tasks: int = 1) -> None:

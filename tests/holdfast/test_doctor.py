@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from holdfast import doctor
+from holdfast import bootstrap, doctor
 from holdfast.doctor import Setting, Tool
 
 PYTHON = Tool("python", "3.11.7", "path", "/usr/bin/python3", True, "")
@@ -96,6 +96,7 @@ def test_no_secret_is_shown(home: Path, monkeypatch: pytest.MonkeyPatch) -> None
         ("PULUMI_DEBUG_PROVIDERS", "gcp:4711"),
         ("CLOUDSDK_API_ENDPOINT_OVERRIDES_RUN", "http://127.0.0.1:1/"),
         ("STORAGE_EMULATOR_HOST", "http://127.0.0.1:1"),
+        ("HOLDFAST_API_ENDPOINT", "http://127.0.0.1:1"),
     ],
 )
 def test_a_shell_that_points_at_an_emulator_is_a_warning(tmp_path: Path, name: str, value: str) -> None:
@@ -135,3 +136,25 @@ def test_this_environment_has_the_libraries(tmp_path: Path, monkeypatch: pytest.
     assert found["pulumi"].version is None
     assert found["pulumi"].way_out == "make engine"
     assert found["language host"].version is None
+
+
+def test_every_library_that_a_rehearsal_needs_is_of_the_group_that_brings_it() -> None:
+    for name, group in doctor.LIBRARIES.items():
+        lock = (bootstrap.ROOT / "requirements" / f"{group}.lock").read_text(encoding="utf-8")
+        assert f"\n{name}==" in f"\n{lock}", (name, group)
+    assert set(doctor.LIBRARIES.values()) == {"base", "mockgcp", "trainer"}
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_what_builds_images_is_optional_and_named_with_its_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    monkeypatch.setattr(doctor.shutil, "which", lambda name, path="": f"/x/{name}" if there else None)
+    optional = [doctor._optional(name, use) for name, use in doctor.OPTIONAL.items()]
+    monkeypatch.setattr(doctor, "tools", lambda: [PYTHON, *optional])
+    out = io.StringIO()
+    assert doctor.run(Console(file=out, width=200), environ={"HOME": str(tmp_path)}) == 0
+    for name, use in doctor.OPTIONAL.items():
+        row = next(row for row in out.getvalue().splitlines() if f" {name} " in row)
+        assert use in row
+        assert (f"/x/{name}" if there else f"apt-get install {name}") in row

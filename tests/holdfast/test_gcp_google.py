@@ -15,9 +15,10 @@ from google.auth import credentials as auth
 from google.auth import exceptions
 
 from holdfast.errors import OperatorError
+from holdfast.gcp import ENDPOINT
 from holdfast.gcp import google as module
 from holdfast.gcp.api import CloudError, find, pages, wait
-from holdfast.gcp.google import ENDPOINT, GoogleApi, connect
+from holdfast.gcp.google import GoogleApi, connect
 from infra import catalog
 from mockgcp.clock import Clock
 from mockgcp.cloud import DEFAULT_OWNER, Cloud
@@ -43,7 +44,7 @@ STRANGER = "user:stranger@example.com"
 def cloud(tmp_path: Path) -> Cloud:
     quick = dict.fromkeys(NOMINAL, 0.01)
     cloud = Cloud(clock=Clock.wall(), state_dir=tmp_path / "cloud", durations=quick)
-    apis = ("artifactregistry", "compute", "iam", "logging", "run")
+    apis = ("artifactregistry", "cloudresourcemanager", "compute", "iam", "logging", "run")
     cloud.seed_project(PROJECT).services.update(f"{api}.googleapis.com" for api in apis)
     return cloud
 
@@ -244,6 +245,15 @@ def test_without_credentials_it_says_how_to_get_some(monkeypatch: pytest.MonkeyP
     assert "gcloud auth application-default login" in error.message
     with pytest.raises(CloudError, match="gcloud auth application-default login"):
         api.principal()
+
+
+def test_a_credential_file_that_is_broken_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "adc.json"
+    file.write_text("{", encoding="utf-8")
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(file))
+    message = refused(GoogleApi(PROJECT, catalog.universe()), *GET_BUCKET).message
+    assert message.startswith(f"File {file} is not a valid json file. To get credentials, run `gcloud auth ")
+    assert "Error" not in message
 
 
 class Expired(auth.Credentials):

@@ -15,6 +15,8 @@ from holdfast.image.archive import Source, pack
 from holdfast.image.build import NAME, BuildLeftRunning, Image, Place, ensure_image
 from mockgcp.builder import BuildFailed
 from mockgcp.cloud import DEFAULT_OWNER, Cloud
+from mockgcp.errors import ApiError
+from mockgcp.faults import Fault
 from mockgcp.services import artifactregistry
 
 PROJECT, REGION = "acme-train", "europe-west4"
@@ -209,6 +211,19 @@ def test_what_is_missing_is_named_with_the_way_out(
     prepare(rig)
     message = rig.refused(**how)
     assert [text for text in says if text not in message] == [], message
+
+
+def test_a_project_that_may_not_build_in_its_region_builds_in_another(rig: Rig) -> None:
+    """The registry stays where it is."""
+    here = f"Cloud Build: due to quota restrictions, cannot run builds in {REGION}"
+    rig.cloud.faults.inject(Fault("cloudbuild.*.create", ApiError("FAILED_PRECONDITION", here)))
+    message = rig.refused()
+    assert here in message
+    assert "--build-region" in message
+    image = rig.ensure(place=replace(PLACE, build_region="us-central1"))
+    assert image.reference.startswith(f"{REGION}-docker.pkg.dev/")
+    there = {"parent": f"projects/{PROJECT}/locations/us-central1"}
+    assert len(rig.answer("cloudbuild.projects.locations.builds.list", there)["builds"]) == 1
 
 
 def test_who_may_not_act_as_the_build_account_learns_the_roles(rig: Rig) -> None:

@@ -99,3 +99,5 @@ def test_the_base_image_is_the_options_else_the_files_else_the_dockerfiles(
 def test_an_unknown_stack_is_named(cloud: Cloud) -> None:
     code, output = run("--stack", "prod-cloud-run")
     assert (code, "prod-cloud-run" in output) == (1, True)
+    code, output = run("--stack", "dev-foundation")
+    assert (code, "dev-foundation (foundation) runs no image" in output) == (1, True), output

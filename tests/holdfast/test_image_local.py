@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 import tomllib
 from configparser import ConfigParser
 from pathlib import Path
 
+import psutil
 import pytest
 
 from holdfast.errors import OperatorError
@@ -43,3 +45,19 @@ def test_what_is_missing_here_is_named_with_the_way_to_get_it(tmp_path: Path, mo
     monkeypatch.setattr(local, "_debootstrap", lambda: None)
     with pytest.raises(OperatorError, match="debootstrap missing; apt-get install debootstrap"):
         local.builder(tmp_path, ProcessLedger(tmp_path / "p.jsonl"), print)
+
+
+def test_an_interrupted_step_leaves_none_of_its_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "REPORT_EVERY", 0.05)
+    child = tmp_path / "child"
+
+    def interrupt(line: str) -> None:
+        if child.exists() and child.read_text():
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        local._run(["sh", "-c", "sleep 300 & echo $! > child; wait"], tmp_path, tmp_path / "log", interrupt)
+    deadline = time.monotonic() + 10
+    while psutil.pid_exists(pid := int(child.read_text())) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline, "the child is ended"
+        time.sleep(0.02)

@@ -203,6 +203,23 @@ def test_nothing_answers(site: Site) -> None:
     assert report.exit_code == 3
 
 
+def test_hours_that_no_execution_reaches_are_said(site: Site) -> None:
+    site.write(JOB, image=IMAGE, maxRetries=1, taskTimeout="36000s")  # twice ten hours
+    at = {hours: found(site.run(JOB, hours=hours), "price") for hours in (20, 21)}
+    assert at[20][0] == "ok"
+    assert at[21][0] == "warn"
+    assert "21 h do not fit into one execution, which ends after 20 h" in at[21][1]
+    assert "holdfast:maxRetries" in at[21][2]
+
+
+def test_a_cloud_that_cannot_be_called_is_no_fault_of_the_file(site: Site) -> None:
+    def connect(target: object) -> EmulatedApi:
+        raise OperatorError("HOLDFAST_API_ENDPOINT is no address")
+
+    with pytest.raises(OperatorError, match="HOLDFAST_API_ENDPOINT is no address"):
+        preflight.run(JOB, connect, folder=site.folder)
+
+
 def test_the_price_has_an_hour_a_run_and_a_cap(site: Site) -> None:
     site.write(JOB, image=IMAGE, taskCount=2, maxRetries=3, taskTimeout="7200s")
     check = next(check for check in site.run(JOB, hours=5).checks if check.name == "price")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs_rig import JOB, PROJECT, REGION, Rig
+from runs_rig import JOB, PROJECT, REGION, STACK, Rig
 
 from holdfast.errors import OperatorError
 from holdfast.gcp.api import CloudError
@@ -17,8 +17,6 @@ from holdfast.runs.backend import Order, Run, Selection
 from mockgcp.errors import ApiError
 from mockgcp.faults import Fault
 from mockgcp.planes.maintenance import AtSteps
-
-AGAIN = "holdfast submit cloud-run"
 
 
 @pytest.fixture
@@ -53,7 +51,7 @@ def test_a_preempted_run_is_followed_through_its_retry(rig: Rig) -> None:
     assert [line.time for line in lines] == sorted(line.time for line in lines)
     progress = tracker.of(0)
     assert (progress.step, progress.steps_total, progress.saved, progress.preemptions) == (6, 6, 6, 1)
-    assert verbs.verdict(run, lambda task: None, AGAIN) == [f"{run.name} succeeded: 1 task(s), 1 retries"]
+    assert verbs.verdict(run, lambda task: None) == [f"{run.name} succeeded: 1 task(s), 1 retries"]
 
 
 def test_retries_used_up_are_said_and_the_next_run_resumes(rig: Rig) -> None:
@@ -61,11 +59,11 @@ def test_retries_used_up_are_said_and_the_next_run_resumes(rig: Rig) -> None:
     rig.start()
     failed, _, tracker = rig.follow(submit(rig)[0])
     assert (failed.state, [task.retries_used_up for task in failed.tasks]) == ("failed", [True])
-    told = verbs.verdict(failed, lambda task: tracker.of(task).saved, AGAIN)
-    assert told[1:] == [
-        "task 0: retries used up: 1 of 1; the checkpoint is at step 2",
-        f"`{AGAIN}` resumes from the checkpoints",
-    ]
+    told = verbs.verdict(failed, lambda task: tracker.of(task).saved)
+    assert told[1:] == ["task 0: retries used up: 1 of 1; the checkpoint is at step 2"]
+    assert (
+        verbs.way_on(rig.backend, failed) == f"`holdfast submit cloud-run --stack {STACK}` resumes from the checkpoints"
+    )
     again, said = submit(rig, env={"FAIL": "none"})
     assert said == [f"{failed.name} of the same run id '{JOB}' failed: this one resumes from its latest checkpoint"]
     run, lines, _ = rig.follow(again)
@@ -75,10 +73,32 @@ def test_retries_used_up_are_said_and_the_next_run_resumes(rig: Rig) -> None:
     assert "the trainer finds it done" in said[0]
 
 
+def test_the_way_on_orders_what_the_run_had_and_shows_no_secret(rig: Rig) -> None:
+    """Without its run id it would go on from other checkpoints, and with fewer steps the trainer refuses them."""
+    rig.make_job({"TOKEN": "old"}, tasks=3)
+    mine = {"HOLDFAST_RUN_ID": "two words", "HOLDFAST_STEPS": "9", "TOKEN": "s3cret"}
+    run, _ = submit(rig, env=mine, tasks=2, timeout_s=90.0)
+    again = verbs.way_on(rig.backend, run).split("`")[1]
+    words = "--set 'HOLDFAST_RUN_ID=two words' --set HOLDFAST_STEPS=9 --tasks 2 --timeout 90s"
+    assert again == f"holdfast submit cloud-run {words} --stack {STACK}"
+
+
+def test_an_active_run_is_found_behind_however_many_others(rig: Rig) -> None:
+    rig.make_job()
+    first, _ = submit(rig)
+    for number in range(25):
+        rig.backend.submit(Order({"HOLDFAST_RUN_ID": f"other-{number}"}))
+    with pytest.raises(OperatorError, match=f"{first.name} is pending"):
+        submit(rig)
+
+
 def test_a_second_run_of_a_run_id_is_refused_while_one_is_active(rig: Rig) -> None:
     rig.make_job()
     first, _ = submit(rig)
-    with pytest.raises(OperatorError, match=f"{first.name} is pending on run id '{JOB}'.*HOLDFAST_RUN_ID="):
+    with pytest.raises(
+        OperatorError,
+        match=f"{first.name} is pending on run id '{JOB}'.*cancel {first.name} --stack {STACK}`.*HOLDFAST_RUN_ID=",
+    ):
         submit(rig)
     other, _ = submit(rig, env={"HOLDFAST_RUN_ID": "other"})
     assert other.run_id == "other"
@@ -105,7 +125,7 @@ def test_a_cancelled_run_saves_and_is_not_retried(rig: Rig) -> None:
     rig.backend.cancel(run)
     run, lines, tracker = rig.follow(rig.backend.run(run.name))
     assert (run.state, run.tasks[0].retries, tracker.of(0).saved) == ("cancelled", 0, 3)
-    told = verbs.verdict(run, lambda task: tracker.of(task).saved, AGAIN)
+    told = verbs.verdict(run, lambda task: tracker.of(task).saved)
     assert told[1] == "task 0: the checkpoint is at step 3"
     assert {line.attempt for line in lines} == {0}
 
@@ -136,9 +156,9 @@ def test_what_is_not_there_is_named(rig: Rig) -> None:
     with pytest.raises(OperatorError, match=r"there is no job .* `pulumi up` makes it"):
         submit(rig)
     rig.make_job()
-    with pytest.raises(OperatorError, match="has not been run yet: `holdfast submit cloud-run`"):
+    with pytest.raises(OperatorError, match=f"has not been run yet: `holdfast submit cloud-run --stack {STACK}`"):
         verbs.latest(rig.backend, None)
-    with pytest.raises(OperatorError, match=f"{JOB} has no execution nothing"):
+    with pytest.raises(OperatorError, match=f"{JOB} has no execution nothing; `holdfast runs --stack {STACK}`"):
         verbs.latest(rig.backend, "nothing")
 
 

@@ -35,12 +35,13 @@ def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
 
 
 def holdfast(*words: str, answer: str = "", code: int = 0) -> str:
-    """What the command prints."""
+    """What the command prints. Whenever it calls the emulated cloud it says so on stderr."""
     result: Result = CliRunner().invoke(app, list(words), input=answer)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code == code, result.output
-    return str(result.output)
+    assert "this is the emulated cloud at http://127.0.0.1:" in result.stderr
+    return str(result.stdout)
 
 
 def test_submit_watches_a_preempted_run_to_its_end(rig: Rig) -> None:
@@ -65,7 +66,8 @@ def test_watch_ends_with_1_when_retries_are_used_up(rig: Rig) -> None:
     rig.start()
     told = holdfast("submit", "cloud-run", "--set", "HOLDFAST_STEPS=5", "--watch", *EVERY, code=1)
     assert "task 0: retries used up: 0 of 0; the checkpoint is at step 2" in told
-    assert "`holdfast submit cloud-run --stack dev-cloud-run` resumes from the checkpoints" in told
+    again = "holdfast submit cloud-run --set HOLDFAST_STEPS=5 --stack dev-cloud-run"
+    assert f"`{again}` resumes from the checkpoints" in told
 
 
 def test_logs_are_in_order_and_can_be_narrowed(rig: Rig) -> None:
@@ -86,7 +88,7 @@ def test_cancel_asks_and_says_what_happens(rig: Rig) -> None:
     rig.start()
     holdfast("submit", "cloud-run")
     rig.logged("saved")
-    assert "Aborted" in holdfast("cancel", answer="n\n", code=1)
+    assert "[y/N]" in holdfast("cancel", answer="n\n", code=1)
     assert rig.backend.runs(1)[0].active
     told = holdfast("cancel", "--yes")
     assert "Its tasks get SIGTERM" in told
@@ -122,9 +124,9 @@ def test_a_stack_without_a_job_is_refused(rig: Rig) -> None:
         holdfast("watch", "--stack", "no-such")
 
 
-def test_preflight_prints_a_table_writes_json_and_ends_with_its_code(rig: Rig, tmp_path: Path) -> None:
-    told = holdfast("preflight", "dev-cloud-run", "--json", str(tmp_path / "out.json"), "--skip", "billing", code=1)
+def test_preflight_prints_a_table_or_json_and_ends_with_its_code(rig: Rig) -> None:
+    told = holdfast("preflight", "dev-cloud-run", code=1)
     assert re.search(r"foundation .* failed .* there is no bucket", told)
-    report = json.loads((tmp_path / "out.json").read_text())
+    report = json.loads(holdfast("preflight", "dev-cloud-run", "--json", "--skip", "billing", code=1))
     assert [check["status"] for check in report["checks"] if check["name"] == "image"] == ["failed"]
     assert (report["principal"], report["skipped"]) == (rig.api.principal, ["billing"])

@@ -131,6 +131,7 @@ def test_without_a_terminal_states_lines_and_progress_are_told_as_lines() -> Non
         clock[0] = 31.0
         watcher.tell(running, [line(3, "step", step=2)])
         watcher.tell(over, [line(4, "saved", step=2)])
+    assert told.getvalue().startswith("11-29T20:00:00Z  task 0 attempt 0  task      start")
     assert [text.split("  ")[-1] for text in told.getvalue().splitlines()] == [
         "start",
         "job-x: running",
@@ -138,7 +139,7 @@ def test_without_a_terminal_states_lines_and_progress_are_told_as_lines() -> Non
         "task 0: step 2 of 4, 2 s a step, 4s to go",
         "saved",
         "job-x: succeeded",
-        "task 0: step 2 of 4, saved at 2, 2 s a step, 4s to go",
+        "task 0: step 2 of 4, saved at 2",
     ]
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import urllib.parse
@@ -291,11 +292,18 @@ def test_the_command_serves_until_it_is_ended(tmp_path: Path, number: int) -> No
 
 
 def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
-    for option, value, words in (
-        ("--image", "no-command", "REFERENCE=COMMAND"),
-        ("--image", "docker.io/x@sha256:1=true", "no image with a digest"),
-        ("--universe", "example.org", "not in the catalog"),
-    ):
-        argv = [sys.executable, "-m", "mockgcp", option, value]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=30, env={**os.environ, "COLUMNS": "300"})
-        assert (done.returncode, words in done.stderr) == (2, True), done.stderr
+    file = tmp_path / "file"
+    file.touch()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        for option, value, words in (
+            ("--image", "no-command", "REFERENCE=COMMAND"),
+            ("--image", "docker.io/x@sha256:1=true", "no image with a digest"),
+            ("--universe", "example.org", "not in the catalog"),
+            ("--state-dir", str(file), "File exists"),
+            ("--port", str(taken.getsockname()[1]), "in use"),
+        ):
+            argv = [sys.executable, "-m", "mockgcp", option, value]
+            done = subprocess.run(
+                argv, capture_output=True, text=True, timeout=30, env={**os.environ, "COLUMNS": "300"}
+            )
+            assert (done.returncode, words in done.stderr) == (2, True), done.stderr
