@@ -28,7 +28,8 @@ _RUN_ID = re.compile(r"[A-Za-z0-9][-_.A-Za-z0-9]{0,62}")
 
 @dataclass(frozen=True)
 class GpuJobNetwork:
-    """Direct VPC egress."""
+    """Direct VPC egress. The subnet cannot be deleted for one to two hours after the job
+    (https://docs.cloud.google.com/run/docs/configuring/vpc-direct-vpc)."""
 
     network: pulumi.Input[str]
     """The network's name."""

@@ -71,6 +71,10 @@ class JobAlerts(pulumi.ComponentResource):
                 display_name=title,
                 combiner="OR",
                 conditions=[condition],
+                # A count stops coming with the execution. Its incident would stay open for days, and hide the next one.
+                alert_strategy=gcp.monitoring.AlertPolicyAlertStrategyArgs(
+                    auto_close=f"{catalog.monitoring().auto_close_min_s}s"
+                ),
                 severity=severity,
                 documentation=gcp.monitoring.AlertPolicyDocumentationArgs(
                     mime_type="text/markdown", content=text.format(job=args.job_name, stack=args.stack)
@@ -140,7 +144,9 @@ def _counter(
         description=description,
         filter=lines(args.job_name, args.location),
         metric_descriptor=gcp.logging.MetricMetricDescriptorArgs(metric_kind="DELTA", value_type="INT64", unit="1"),
-        opts=opts,
+        # Given another name, the provider makes another metric and forgets the old one, which destroy then leaves:
+        # https://github.com/hashicorp/terraform-provider-google/issues/18144.
+        opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(replace_on_changes=["name"])),
     )
 
 

@@ -60,10 +60,7 @@ def job_dashboard(args: JobDashboardArgs) -> dict[str, Any]:
         _chart("Preemptions", _series(metric_type("preemptions", *about), args, "ALIGN_DELTA")),
         {
             "title": "Warnings, preemptions and checkpoints",
-            "logsPanel": {
-                "filter": f'{job_logs.job(*about)} AND (severity>=WARNING OR jsonPayload.event="saved")',
-                "resourceNames": [f"projects/{args.project}"],
-            },
+            "logsPanel": {"filter": f'{job_logs.job(*about)} AND (severity>=WARNING OR jsonPayload.event="saved")'},
         },
     ]
     return {

@@ -37,8 +37,10 @@ class ProjectBudget(pulumi.ComponentResource):
         refuse(f"ProjectBudget {name}", *_problems(args))
         super().__init__("holdfast:project_budget:ProjectBudget", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
+        # A look-up waits for nothing by itself; the API that answers may be one of those that the stack enables.
+        awaited = opts.depends_on if opts else None
         project = gcp.organizations.get_project_output(
-            project_id=args.project, opts=pulumi.InvokeOutputOptions(parent=self)
+            project_id=args.project, opts=pulumi.InvokeOutputOptions(parent=self, depends_on=awaited)
         )
         rules = [("CURRENT_SPEND", part) for part in args.thresholds] + [("FORECASTED_SPEND", args.thresholds[-1])]
         self.budget_id = gcp.billing.Budget(

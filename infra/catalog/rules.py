@@ -133,6 +133,18 @@ def service_account_id_problem(account_id: str) -> Problem | None:
     return None
 
 
+def project_id_problem(project: str) -> Problem | None:
+    """What Resource Manager refuses of a project's id; a universe's, or an older domain's, prefix is part of it."""
+    pattern, source = fact("projects", "id_pattern").value, _source("id_pattern", "projects")
+    if re.fullmatch(pattern, project):
+        return None
+    message = (
+        f"{project!r} is no project id: it does not match {pattern} ({source}). Use the id, not the number or the "
+        "display name; `gcloud projects list` shows all three"
+    )
+    return Problem("project", message)
+
+
 def bucket_name_problem(bucket_name: str) -> Problem | None:
     """What Cloud Storage refuses of a bucket's name. One with dots needs a verified domain, so it is refused too."""
     limits, source = storage(), _source("bucket_name_pattern", "storage")

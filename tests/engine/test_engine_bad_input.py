@@ -32,6 +32,7 @@ def ready(stage: Rig) -> Rig:
             ["no such key", "no effect", "did you mean holdfast:taskTimeout?"],
         ),
         (JOB, {"taskTimeout": "168h"}, f"{JOB_FILE}, holdfast:taskTimeout: ", ["168 h", "GPU", "Set at most 43200s"]),
+        (JOB, {}, f"{JOB_FILE}, holdfast:foundation: ", ["not up yet", f"Run `pulumi up --stack {FOUNDATION}` first"]),
         (JOB, {"maxRetries": 0}, f"{JOB_FILE}, holdfast:maxRetries: ", ["0 retries", "maintenance", "Set"]),
         (JOB, {"cpu": 2}, f"{JOB_FILE}, holdfast:cpu: ", ["2 CPU", "nvidia-l4 needs at least 4 CPU", "Use 8 CPU"]),
         (

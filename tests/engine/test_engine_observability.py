@@ -45,6 +45,7 @@ pulumi.export("dashboard", dashboard.id)
 def test_a_second_up_changes_nothing_drift_is_mended_and_destroy_leaves_nothing(fresh: Rig) -> None:
     cloud = fresh.cloud
     seed_billing(cloud, PROJECT)
+    cloud.projects[0].services.add("cloudresourcemanager.googleapis.com")  # for the project's number
     pulumi = fresh.program("watched", PROGRAM)
     assert pulumi.operate("preview", "dev").changes["create"] == 6
     made = pulumi.operate("up", "dev")

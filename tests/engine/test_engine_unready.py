@@ -33,6 +33,12 @@ def test_a_job_whose_image_comes_later(fresh: Rig) -> None:
     assert (kept["id"], kept["outputs"]["uid"]) == (JOB_NAME, uid)
     assert image in kept["initErrors"][0]
 
+    # It never was ready, and can be destroyed all the same.
+    pulumi.operate("destroy", JOB)
+    assert cloud.table("run.job") == {}
+    assert image in refusal(pulumi, "up", JOB)
+    uid = cloud.table("run.job")[JOB_NAME]["uid"]
+
     # Still no image: the same again, of the same job.
     assert image in refusal(pulumi, "up", JOB)
     fresh.push_image()
@@ -43,18 +49,6 @@ def test_a_job_whose_image_comes_later(fresh: Rig) -> None:
     assert "initErrors" not in in_state(fresh)
     assert pulumi.operate("up", JOB).changed == 0
 
-    for stack in (JOB, FOUNDATION):
-        pulumi.operate("destroy", stack)
-    assert cloud.resources() == []
-
-
-def test_a_job_that_never_was_ready_can_be_destroyed(fresh: Rig) -> None:
-    pulumi, cloud = fresh.pulumi, fresh.cloud
-    fresh.stack(FOUNDATION)
-    fresh.stack(JOB)
-    fresh.init(FOUNDATION, JOB)
-    pulumi.operate("up", FOUNDATION)
-    assert "not found" in refusal(pulumi, "up", JOB)
     for stack in (JOB, FOUNDATION):
         pulumi.operate("destroy", stack)
     assert cloud.resources() == []

@@ -119,6 +119,7 @@ def test_each_alert_says_what_to_do_and_tells_the_team(watched: Result) -> None:
     for policy in found.values():
         assert policy["notificationChannels"] == [channel.outputs["name"]]
         assert policy["userLabels"] == {"app": "holdfast", "stack": "s"}
+        assert policy["alertStrategy"] == {"autoClose": "1800s"}
         assert "`holdfast submit cloud-run --stack dev-cloud-run`" in policy["documentation"]["content"]
         assert "{" not in policy["documentation"]["content"]
 

@@ -78,7 +78,9 @@ def test_the_foundations_defaults(given: Given) -> None:
 
 
 def test_names_follow_the_universe(given: Given) -> None:
-    given({}, gcp={"gcp:project": "s3ns:acme-train", "gcp:region": "u-france-east1", "gcp:universeDomain": "s3nsapis.fr"})
+    given(
+        {}, gcp={"gcp:project": "s3ns:acme-train", "gcp:region": "u-france-east1", "gcp:universeDomain": "s3nsapis.fr"}
+    )
     config, target = load(FoundationConfig)
     assert config.build_account_email(target) == "trainer-build@acme-train.s3ns.iam.gserviceaccount.com"
     assert config.source_bucket(target) == "acme-train-build-source"

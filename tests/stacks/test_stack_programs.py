@@ -133,7 +133,7 @@ def test_both_stacks_come_up_in_another_universe_with_its_domains_and_its_cap() 
     config = {**shipped("dev-cloud-run"), **where}
     config["holdfast:image"] = f"{foundation['repository']}/trainer@sha256:{'0' * 64}"
     seed_image(cloud, config["holdfast:image"])
-    with pytest.raises(InputError, match="holdfast:taskTimeout: 43200s .* up to 3600s, 1 h"):
+    with pytest.raises(InputError, match=r"holdfast:taskTimeout: 43200s .* up to 3600s, 1 h"):
         up(cloud, "dev-cloud-run", config, foundation)
     outputs = up(cloud, "dev-cloud-run", {**config, "holdfast:taskTimeout": "3600s"}, foundation).outputs
     assert outputs["jobId"] == f"projects/{project}/locations/{region}/jobs/gpu-resilient-job"
