@@ -12,6 +12,7 @@ import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from infra import catalog
 from mockgcp import schemas
 from mockgcp.audit import AuditEntry
 from mockgcp.errors import ApiError, invalid, permission_denied
@@ -182,9 +183,11 @@ class Cloud(State):
         host = self._services[call.method.api].host
         project = self.project_of(resource)
         if host is not None and project is not None and host not in project.services:
+            # The API's own words, but that it has a link to the console in the place of the service's name.
             raise permission_denied(
-                f"{host} has not been used in project {project.number} before or it is disabled. "
-                f"Enable it (gcp.projects.Service) and retry.",
+                f"{catalog.services().known[host]} has not been used in project {project.number} before or it is "
+                f"disabled. Enable it ({host}; in a program: gcp.projects.Service) then retry. If you enabled this API "
+                "recently, wait a few minutes for the action to propagate to our systems and retry.",
                 reason="SERVICE_DISABLED",
             )
         if handler.permission is not None and not self.allowed(call.principal, handler.permission, resource):

@@ -57,6 +57,12 @@ class Handler:
     wakes: bool
 
 
+def canonical(call: Call, name: str) -> str:
+    """The full name of a resource of a project, with the project's id where a number was given."""
+    kind, project, *rest = name.split("/")
+    return "/".join([kind, call.cloud.project(project).id, *rest])
+
+
 class Service:
     """One API's methods.
 

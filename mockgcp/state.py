@@ -95,17 +95,26 @@ class State:
         return str(uuid.UUID(int=self.random.getrandbits(128), version=4))
 
     def allowed(self, principal: str, permission: str, resource: str) -> bool:
-        """Whether the principal holds the permission on the resource or above it."""
+        """Whether the principal holds the permission on the resource or above it; a disabled account holds none."""
+        kind, _, email = principal.partition(":")
+        if kind == "serviceAccount" and (self._account(email) or {}).get("disabled"):
+            return False
         parts, project = resource.split("/"), self.project_of(resource)
         chain = ["/".join(parts[:end]) for end in range(len(parts), 1, -2)]
         return self.policies.allowed(principal, permission, [*chain, project.name] if project else chain)
 
     def service_account_exists(self, email: str) -> bool:
-        """Whether a service account has that e-mail: created, default, or a Google-managed agent."""
-        if any(account["email"] == email for account in self.table("iam.serviceAccount").values()):
-            return True
-        agent = email.partition("@")[0].removeprefix("service-").removesuffix("-compute")
-        return any(agent == str(project.number) for project in self._projects.values())
+        """Whether a service account has that e-mail: created, default once Compute Engine is on, or Google's agent."""
+        name = email.partition("@")[0]
+        for project in self._projects.values():
+            if name == f"{project.number}-compute":
+                return "compute.googleapis.com" in project.services
+            if name.removeprefix("service-") == str(project.number):
+                return True
+        return self._account(email) is not None
+
+    def _account(self, email: str) -> dict[str, Any] | None:
+        return next((a for a in self.table("iam.serviceAccount").values() if a["email"] == email), None)
 
     # -- projects ------------------------------------------------------------------------------------------------
 

@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra import catalog
+from mockgcp import masks
 from mockgcp.errors import ApiError, already_exists, failed_precondition, invalid, not_found
 from mockgcp.operations import Operation
 from mockgcp.paging import PARAMS, page
-from mockgcp.service import Call, Service
+from mockgcp.service import Call, Service, canonical
+from mockgcp.services.standard import serve_operations, serve_policies
 from mockgcp.state import State
 
 service = Service("artifactregistry", host="artifactregistry.googleapis.com")
@@ -134,23 +136,18 @@ def _require_mutable(repository: Mapping[str, Any], tag: str) -> None:
 # -- repositories --------------------------------------------------------------------------------------------------
 
 
-def _canonical(call: Call, name: str) -> str:
-    parts = name.split("/")
-    return "/".join([parts[0], call.cloud.project(parts[1]).id, *parts[2:]])
-
-
 def _parent(call: Call) -> str:
-    return _canonical(call, call.params["parent"])
+    return canonical(call, call.params["parent"])
 
 
 def _name(call: Call) -> str:
-    return _canonical(call, call.params.get("name") or call.params["resource"])
+    return canonical(call, call.params.get("name") or call.params["resource"])
 
 
 def _repository_name(call: Call) -> str:
     """The full name of the repository that a call is about or in."""
     name = call.params.get("name") or call.params.get("parent") or call.params["resource"]
-    return _canonical(call, "/".join(name.split("/")[:6]))
+    return canonical(call, "/".join(name.split("/")[:6]))
 
 
 def _repository(call: Call) -> dict[str, Any]:
@@ -265,20 +262,13 @@ _CHANGEABLE = (
 
 
 def _check_patch(call: Call) -> None:
-    mask = [path for path in call.params.get("updateMask", "").split(",") if path]
-    unknown = [path for path in mask if _top(path) not in _CHANGEABLE]
-    if not mask or unknown:
+    mask = masks.paths(call.params.get("updateMask", ""))
+    if not mask or any(path.split(".")[0] not in _CHANGEABLE for path in mask):
         raise invalid(
             f"updateMask {','.join(mask)!r}: name what changes, of {', '.join(_CHANGEABLE)}",
             ("updateMask", "unsupported"),
         )
     _check(call.body)
-
-
-def _top(path: str) -> str:
-    """The top-level field of a mask's path: all of them are replaced whole."""
-    head = path.split(".")[0]
-    return re.sub(r"_([a-z])", lambda m: m[1].upper(), head)
 
 
 @service.method(
@@ -289,13 +279,10 @@ def _top(path: str) -> str:
     reads=("updateMask",),
 )
 def patch(call: Call) -> Mapping[str, Any]:
-    repository, sent = _repository(call), _shown(call.body)
-    for key in {_top(path) for path in call.params["updateMask"].split(",")}:
-        if key in call.body:
-            repository[key] = sent[key]
-        else:
-            repository.pop(key, None)
-    repository["updateTime"] = call.cloud.clock.timestamp()
+    repository = _repository(call)
+    changed = masks.merged(repository, _shown(call.body), masks.paths(call.params["updateMask"]))
+    repository.clear()  # and not another one in its place: a deletion on its way knows it by identity
+    repository.update(changed, updateTime=call.cloud.clock.timestamp())
     return repository
 
 
@@ -326,28 +313,13 @@ def _drop(state: State, kind: str, prefix: str) -> None:
         del table[name]
 
 
-@service.method(
-    f"{_REPOSITORIES}.getIamPolicy",
-    permission="artifactregistry.repositories.getIamPolicy",
+serve_policies(
+    service,
+    _REPOSITORIES,
+    "artifactregistry.repositories",
     on=_repository_name,
-    reads=("options.requestedPolicyVersion",),  # without conditions every version says the same
+    there=lambda call: str(_repository(call)["name"]),
 )
-def get_iam_policy(call: Call) -> Mapping[str, Any]:
-    return call.cloud.policies.get(_repository(call)["name"])
-
-
-@service.method(
-    f"{_REPOSITORIES}.setIamPolicy", permission="artifactregistry.repositories.setIamPolicy", on=_repository_name
-)
-def set_iam_policy(call: Call) -> Mapping[str, Any]:
-    return call.cloud.policies.set(_repository(call)["name"], call.body.get("policy", {}))
-
-
-@service.method(f"{_REPOSITORIES}.testIamPermissions", on=_repository_name)
-def test_iam_permissions(call: Call) -> Mapping[str, Any]:
-    name, asked = _repository(call)["name"], call.body.get("permissions", [])
-    return {"permissions": [p for p in asked if call.cloud.allowed(call.principal, p, name)]}
-
 
 # -- locations and operations --------------------------------------------------------------------------------------
 
@@ -355,11 +327,11 @@ def test_iam_permissions(call: Call) -> Mapping[str, Any]:
 @service.method(
     "artifactregistry.projects.locations.list",
     permission="artifactregistry.locations.list",
-    on=lambda call: _canonical(call, call.params["name"]),
+    on=lambda call: canonical(call, call.params["name"]),
     reads=PARAMS,
 )
 def list_locations(call: Call) -> Mapping[str, Any]:
-    project = _canonical(call, call.params["name"])
+    project = canonical(call, call.params["name"])
     found, more = page(call, catalog.repository_locations(call.cloud.universe))
     return {"locations": [{"name": f"{project}/locations/{at}", "locationId": at} for at in found], **more}
 
@@ -373,12 +345,7 @@ def get_location(call: Call) -> Mapping[str, Any]:
 
 
 # The API has no permission of its own for reading an operation.
-@service.method("artifactregistry.projects.locations.operations.get", on=_name)
-def get_operation(call: Call) -> Mapping[str, Any]:
-    found = call.cloud.operations.get(call.params["name"])
-    if found is None:
-        raise not_found(f"Operation {call.params['name']} was not found.")
-    return found.to_dict()
+serve_operations(service, "artifactregistry.projects.locations.operations", None, on=_name)
 
 
 # -- images, by the three views that the API has of them -----------------------------------------------------------
@@ -451,7 +418,7 @@ def _packages(state: State, repository: str) -> dict[str, dict[str, Any]]:
 def _package(call: Call) -> dict[str, Any]:
     """The package that a call is about or in."""
     name = call.params.get("name") or call.params["parent"]
-    name = _canonical(call, "/".join(name.split("/")[:8]))
+    name = canonical(call, "/".join(name.split("/")[:8]))
     found = _packages(call.cloud, _in_repository(call)).get(name)
     if found is None:
         raise not_found(f'Package "{name}" was not found.')
@@ -596,7 +563,7 @@ def patch_tag(call: Call) -> Mapping[str, Any]:
 
 
 def _tagged(call: Call, name: str) -> dict[str, Any]:
-    version = _canonical(call, call.body.get("version") or "projects/-")
+    version = canonical(call, call.body.get("version") or "projects/-")
     if (
         version not in call.cloud.table("artifactregistry.version")
         or version.partition("/versions/")[0] != (name.partition("/tags/")[0])

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from infra import catalog
+from mockgcp import masks
 from mockgcp.errors import ApiError, invalid, not_found
 from mockgcp.paging import PARAMS, page
 from mockgcp.service import Call, Service
@@ -113,7 +114,10 @@ def patch(call: Call) -> Mapping[str, Any]:
     old = _stored(call)
     if call.body.get("etag") not in (None, "", old["etag"]):
         raise ApiError("ABORTED", "The budget has changed since it was read (etag). Read it again and retry.")
-    new = monitoring.merged(call, old)
+    # Without a mask only what is not zero counts (updateMask in the discovery document).
+    said = {key: value for key, value in call.body.items() if value not in ("", [], {})}
+    mask = call.params.get("updateMask", "")
+    new = masks.merged(old, call.body, masks.paths(mask)) if mask else {**old, **said}
     _check(Call(call.cloud, call.method, call.params, new, call.principal))
     changed = call.cloud.table(BUDGET)[old["name"]] = _made(call, new, old["name"], _currency(call))
     return changed

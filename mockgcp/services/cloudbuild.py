@@ -20,8 +20,9 @@ from mockgcp.builder import BuildFailed, docker_build
 from mockgcp.errors import ApiError, failed_precondition, invalid, not_found, permission_denied
 from mockgcp.operations import Operation
 from mockgcp.paging import PARAMS, page
-from mockgcp.service import Call, Service
+from mockgcp.service import Call, Service, canonical
 from mockgcp.services import artifactregistry, iam, logging, storage
+from mockgcp.services.standard import serve_operations
 from mockgcp.state import State
 
 service = Service("cloudbuild", host="cloudbuild.googleapis.com", records=("cloudbuild.build",))
@@ -40,16 +41,11 @@ _DONE = ("SUCCESS", "FAILURE", "TIMEOUT", "CANCELLED")
 
 
 def _parent(call: Call) -> str:
-    return _canonical(call, call.params["parent"])
-
-
-def _canonical(call: Call, name: str) -> str:
-    parts = name.split("/")
-    return "/".join([parts[0], call.cloud.project(parts[1]).id, *parts[2:]])
+    return canonical(call, call.params["parent"])
 
 
 def _name(call: Call) -> str:
-    return _canonical(call, call.params["name"])
+    return canonical(call, call.params["name"])
 
 
 def _build(call: Call) -> dict[str, Any]:
@@ -388,9 +384,4 @@ def cancel(call: Call) -> Mapping[str, Any]:
     return build
 
 
-@service.method("cloudbuild.projects.locations.operations.get", permission="cloudbuild.operations.get", on=_name)
-def get_operation(call: Call) -> Mapping[str, Any]:
-    found = call.cloud.operations.get(call.params["name"])
-    if found is None:
-        raise not_found(f"Operation {call.params['name']} does not exist.")
-    return found.to_dict()
+serve_operations(service, "cloudbuild.projects.locations.operations", "cloudbuild.operations.get", on=_name)

@@ -12,6 +12,7 @@ from mockgcp.errors import ApiError
 from mockgcp.operations import Operation
 from mockgcp.paging import PARAMS
 from mockgcp.service import Call
+from mockgcp.services import run_needs
 from mockgcp.services.compute import (
     bad,
     check_free,
@@ -360,5 +361,7 @@ def delete_subnet(call: Call) -> Operation:
             named = [each["name"] for nat in router.get("nats", ()) for each in nat.get("subnetworks", ())]
             if subnet["selfLink"] in named:
                 raise in_use("subnetwork", name, user)
+        if address := run_needs.address_in(call.cloud, name):
+            raise in_use("subnetwork", name, address)
 
     return start(call, name, lambda: call.cloud.table("compute.subnetwork").pop(name), check)

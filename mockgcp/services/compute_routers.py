@@ -40,6 +40,7 @@ _ALL = ("ALL_SUBNETWORKS_ALL_IP_RANGES", "ALL_SUBNETWORKS_ALL_PRIMARY_IP_RANGES"
 _LIST = "LIST_OF_SUBNETWORKS"
 _SOURCE = "sourceSubnetworkIpRangesToNat"
 _SECONDARY = "LIST_OF_SECONDARY_IP_RANGES"
+_OPTIONAL = ("bgp", "description", "nats")
 _OUTPUT_ONLY = frozenset({"id", "selfLink"})
 
 
@@ -177,7 +178,7 @@ def list_routers(call: Call) -> Mapping[str, Any]:
     answers="Router",
 )
 def patch_router(call: Call) -> Operation:
-    """Changes what is named; `nats` is the whole list, an empty one removes them."""
+    """Changes what is named; `nats` is the whole list. A null or nothing takes an optional field away."""
     name = router_name(call)
 
     def changes() -> dict[str, Any]:
@@ -188,11 +189,16 @@ def patch_router(call: Call) -> Operation:
         named = {k: v for k, v in call.body.items() if k not in (*_OUTPUT_ONLY, "network", "region")}
         if "nats" in named:
             named["nats"] = _nats(call, named["nats"], router["network"], name)
-        return named
+        if "bgp" in named:  # a merge patch, so what is not said of it stays
+            named["bgp"] = {**router.get("bgp", {}), **named["bgp"]}
+        return named | {key: None for key, value in (call.sent or {}).items() if value is None and key in _OPTIONAL}
 
     def apply() -> Mapping[str, Any]:
         router = found(call, "router", name)
         router.update(changes())
+        for key in _OPTIONAL:
+            if not router.get(key):
+                router.pop(key, None)
         return router
 
     return start(call, name, apply, changes)

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from infra import catalog
+from mockgcp import masks
 from mockgcp.errors import already_exists, failed_precondition, invalid, not_found, permission_denied
 from mockgcp.paging import PARAMS, page
 from mockgcp.service import Call, Service
+from mockgcp.services.standard import serve_policies
 from mockgcp.state import Project, State
 
 service = Service("iam", host="iam.googleapis.com")
@@ -80,12 +82,11 @@ def list_(call: Call) -> Mapping[str, Any]:
 @service.method("iam.projects.serviceAccounts.patch", permission="iam.serviceAccounts.update", on=_name)
 def patch(call: Call) -> Mapping[str, Any]:
     account = _account(call)
-    mask = [m for m in call.body.get("updateMask", "").split(",") if m]
-    if not mask or not set(mask) <= {"displayName", "description", "display_name"}:
+    mask = masks.paths(call.body.get("updateMask", ""))
+    if not mask or not set(mask) <= {"displayName", "description"}:
         raise invalid("updateMask must name displayName, description or both", ("updateMask", "unsupported"))
     changes = call.body.get("serviceAccount", {})
-    for path in mask:
-        key = "displayName" if path == "display_name" else path
+    for key in mask:
         account[key] = changes.get(key, "")
     return account
 
@@ -111,19 +112,13 @@ def delete(call: Call) -> Mapping[str, Any]:
     return {}
 
 
-@service.method(
-    "iam.projects.serviceAccounts.getIamPolicy",
-    permission="iam.serviceAccounts.getIamPolicy",
+serve_policies(
+    service,
+    "iam.projects.serviceAccounts",
+    "iam.serviceAccounts",
     on=_name,
-    reads=("options.requestedPolicyVersion",),  # without conditions every version says the same
+    there=lambda call: str(_account(call)["name"]),
 )
-def get_iam_policy(call: Call) -> Mapping[str, Any]:
-    return call.cloud.policies.get(_account(call)["name"])
-
-
-@service.method("iam.projects.serviceAccounts.setIamPolicy", permission="iam.serviceAccounts.setIamPolicy", on=_name)
-def set_iam_policy(call: Call) -> Mapping[str, Any]:
-    return call.cloud.policies.set(_account(call)["name"], call.body.get("policy", {}))
 
 
 def default_account(state: State, project: Project) -> str | None:

@@ -15,7 +15,7 @@ from infra import catalog
 from mockgcp import masks
 from mockgcp.errors import ApiError, already_exists, failed_precondition, invalid, not_found
 from mockgcp.paging import PARAMS, page
-from mockgcp.service import Call, Service
+from mockgcp.service import Call, Service, canonical
 from mockgcp.services.logging_filter import Predicate, instant, parse_filter
 from mockgcp.services.monitoring_series import BUILT_IN, all_series
 
@@ -32,7 +32,7 @@ def project(call: Call) -> str:
 
 def name(call: Call) -> str:
     """The full name of what a call is about, with the project's id."""
-    return "/".join([project(call), *call.params["name"].split("/")[2:]])
+    return canonical(call, call.params["name"])
 
 
 def stored(call: Call, kind: str) -> dict[str, Any]:
@@ -47,10 +47,19 @@ def stored(call: Call, kind: str) -> dict[str, Any]:
     return found
 
 
-def listed(call: Call, kind: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """A page of the project's resources of that kind."""
-    found = [each for key, each in call.cloud.table(kind).items() if key.startswith(project(call) + "/")]
-    return page(call, found)
+def serve_reads(collection: str, kind: str) -> None:
+    """Registers get and list of a project's resources of that kind."""
+    method, permission = f"monitoring.projects.{collection}", f"monitoring.{collection}"
+
+    @service.method(f"{method}.get", permission=f"{permission}.get", on=project)
+    def get(call: Call) -> Mapping[str, Any]:
+        return stored(call, kind)
+
+    @service.method(f"{method}.list", permission=f"{permission}.list", on=project, reads=PARAMS)
+    def list_(call: Call) -> Mapping[str, Any]:
+        found = [each for key, each in call.cloud.table(kind).items() if key.startswith(project(call) + "/")]
+        shown, more = page(call, found)
+        return {collection: shown, **more}
 
 
 def new_id(call: Call) -> str:
@@ -133,6 +142,7 @@ def list_series(call: Call) -> Mapping[str, Any]:
 # -- notification channels -----------------------------------------------------------------------------------------
 
 CHANNEL = "monitoring.notificationChannel"
+serve_reads("notificationChannels", CHANNEL)
 
 
 def _check_channel(call: Call) -> None:
@@ -166,24 +176,6 @@ def create_channel(call: Call) -> Mapping[str, Any]:
     made = {"enabled": True, **call.body, "name": full, "creationRecord": mutation(call), "mutationRecords": []}
     call.cloud.table(CHANNEL)[full] = made
     return made
-
-
-@service.method(
-    "monitoring.projects.notificationChannels.get", permission="monitoring.notificationChannels.get", on=project
-)
-def get_channel(call: Call) -> Mapping[str, Any]:
-    return stored(call, CHANNEL)
-
-
-@service.method(
-    "monitoring.projects.notificationChannels.list",
-    permission="monitoring.notificationChannels.list",
-    on=project,
-    reads=PARAMS,
-)
-def list_channels(call: Call) -> Mapping[str, Any]:
-    channels, more = listed(call, CHANNEL)
-    return {"notificationChannels": channels, **more}
 
 
 @service.method(
@@ -229,6 +221,7 @@ def delete_channel(call: Call) -> Mapping[str, Any]:
 # -- dashboards ----------------------------------------------------------------------------------------------------
 
 DASHBOARD = "monitoring.dashboard"
+serve_reads("dashboards", DASHBOARD)
 
 
 def _widgets(body: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -296,19 +289,6 @@ def create_dashboard(call: Call) -> Mapping[str, Any]:
     if not call.params.get("validateOnly"):
         call.cloud.table(DASHBOARD)[full] = made
     return made
-
-
-@service.method("monitoring.projects.dashboards.get", permission="monitoring.dashboards.get", on=project)
-def get_dashboard(call: Call) -> Mapping[str, Any]:
-    return stored(call, DASHBOARD)
-
-
-@service.method(
-    "monitoring.projects.dashboards.list", permission="monitoring.dashboards.list", on=project, reads=PARAMS
-)
-def list_dashboards(call: Call) -> Mapping[str, Any]:
-    dashboards, more = listed(call, DASHBOARD)
-    return {"dashboards": dashboards, **more}
 
 
 @service.method(

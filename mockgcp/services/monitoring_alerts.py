@@ -13,7 +13,6 @@ from typing import Any
 
 from infra import catalog
 from mockgcp.errors import ApiError, invalid, not_found
-from mockgcp.paging import PARAMS
 from mockgcp.service import Call
 from mockgcp.services import monitoring
 from mockgcp.services.logging_counters import extractor
@@ -25,6 +24,7 @@ from mockgcp.services.monitoring_series import BUILT_IN
 
 POLICY = "monitoring.alertPolicy"
 _METHOD = "monitoring.projects.alertPolicies"
+monitoring.serve_reads("alertPolicies", POLICY)
 _RESOURCE_TYPE = re.compile(r"\bresource\.type\b")
 _IN_PROMQL = re.compile(r"\blogging_googleapis_com:user_(\w+)")
 # Condition types of the discovery document that nothing here looks into.
@@ -225,17 +225,6 @@ def create(call: Call) -> Mapping[str, Any]:
     name = f"{monitoring.project(call)}/alertPolicies/{monitoring.new_id(call)}"
     made = call.cloud.table(POLICY)[name] = _made(call, name, call.body, monitoring.mutation(call))
     return made
-
-
-@service.method(f"{_METHOD}.get", permission="monitoring.alertPolicies.get", on=monitoring.project)
-def get(call: Call) -> Mapping[str, Any]:
-    return monitoring.stored(call, POLICY)
-
-
-@service.method(f"{_METHOD}.list", permission="monitoring.alertPolicies.list", on=monitoring.project, reads=PARAMS)
-def list_(call: Call) -> Mapping[str, Any]:
-    policies, more = monitoring.listed(call, POLICY)
-    return {"alertPolicies": policies, **more}
 
 
 @service.method(

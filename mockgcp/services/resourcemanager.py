@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from mockgcp.service import Call, Service
+from mockgcp.services.standard import serve_policies
 
-service = Service("cloudresourcemanager", host=None)
+service = Service("cloudresourcemanager", host="cloudresourcemanager.googleapis.com")
 
 
 def _project(call: Call) -> str:
@@ -25,21 +26,6 @@ def get(call: Call) -> Mapping[str, Any]:
     }
 
 
-@service.method(
-    "cloudresourcemanager.projects.getIamPolicy", permission="resourcemanager.projects.getIamPolicy", on=_project
+serve_policies(
+    service, "cloudresourcemanager.projects", "resourcemanager.projects", on=_project, there=_project, reads=()
 )
-def get_iam_policy(call: Call) -> Mapping[str, Any]:
-    return call.cloud.policies.get(_project(call))
-
-
-@service.method(
-    "cloudresourcemanager.projects.setIamPolicy", permission="resourcemanager.projects.setIamPolicy", on=_project
-)
-def set_iam_policy(call: Call) -> Mapping[str, Any]:
-    return call.cloud.policies.set(_project(call), call.body.get("policy", {}))
-
-
-@service.method("cloudresourcemanager.projects.testIamPermissions", on=_project)
-def test_iam_permissions(call: Call) -> Mapping[str, Any]:
-    asked = call.body.get("permissions", [])
-    return {"permissions": [p for p in asked if call.cloud.allowed(call.principal, p, _project(call))]}

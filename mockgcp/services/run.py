@@ -6,6 +6,7 @@ The platform's limits come from infra/catalog; the defaults filled in here are w
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,8 +14,9 @@ from infra import catalog
 from mockgcp.errors import ApiError, already_exists, invalid, not_found
 from mockgcp.operations import Operation
 from mockgcp.paging import PARAMS, page
-from mockgcp.service import Call, Service
+from mockgcp.service import Call, Service, canonical
 from mockgcp.services import iam, run_needs
+from mockgcp.services.standard import serve_operations, serve_policies
 
 service = Service("run", host="run.googleapis.com")
 
@@ -25,11 +27,6 @@ def job_name(call: Call) -> str:
     """The full name of the job a call is about, with the project's id where a number was given."""
     name: str = call.params.get("name") or call.params["resource"]
     return canonical(call, "/".join(name.split("/")[:6]))
-
-
-def canonical(call: Call, name: str) -> str:
-    parts = name.split("/")
-    return "/".join([parts[0], call.cloud.project(parts[1]).id, *parts[2:]])
 
 
 def parent(call: Call) -> str:
@@ -100,6 +97,8 @@ def check_template(call: Call, execution: Mapping[str, Any], job_id: str, launch
     limits = container.get("resources", {}).get("limits", {})
     accelerator = task.get("nodeSelector", {}).get("accelerator")
     gpus = limits.get(GPU)
+    if gpus is not None and not re.fullmatch(r"\d{1,3}", gpus):
+        raise invalid(f"Violation in Job.template.template: {GPU} {gpus!r} is not a number of GPUs", (GPU, "malformed"))
     if (gpus is None) != (accelerator is None):
         violations.append(("template.template", f"{GPU} in the limits and nodeSelector.accelerator go together"))
     try:
@@ -333,28 +332,12 @@ def delete(call: Call) -> Operation:
     return call.cloud.operations.run(operation(call, name), (call.duration_s, gone))
 
 
-@service.method(
-    "run.projects.locations.jobs.getIamPolicy",
-    permission="run.jobs.getIamPolicy",
-    on=job_name,
-    reads=("options.requestedPolicyVersion",),  # without conditions every version says the same
+serve_policies(
+    service, "run.projects.locations.jobs", "run.jobs", on=job_name, there=lambda call: str(job(call)["name"])
 )
-def get_iam_policy(call: Call) -> Mapping[str, Any]:
-    return call.cloud.policies.get(job(call)["name"])
-
-
-@service.method("run.projects.locations.jobs.setIamPolicy", permission="run.jobs.setIamPolicy", on=job_name)
-def set_iam_policy(call: Call) -> Mapping[str, Any]:
-    return call.cloud.policies.set(job(call)["name"], call.body.get("policy", {}))
-
-
-@service.method(
-    "run.projects.locations.operations.get",
-    permission="run.operations.get",
+serve_operations(
+    service,
+    "run.projects.locations.operations",
+    "run.operations.get",
     on=lambda call: canonical(call, call.params["name"]),
 )
-def get_operation(call: Call) -> Mapping[str, Any]:
-    found = call.cloud.operations.get(call.params["name"])
-    if found is None:
-        raise not_found(f"Operation {call.params['name']} does not exist.")
-    return found.to_dict()

@@ -13,10 +13,9 @@ from typing import Any
 from mockgcp.errors import ApiError, failed_precondition, not_found, permission_denied
 from mockgcp.operations import Operation
 from mockgcp.paging import PARAMS, page
-from mockgcp.service import Call
+from mockgcp.service import Call, canonical
 from mockgcp.services import reports
 from mockgcp.services.run import (
-    canonical,
     check_etag,
     check_template,
     children,

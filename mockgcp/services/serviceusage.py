@@ -10,6 +10,7 @@ from mockgcp.errors import failed_precondition, invalid, not_found
 from mockgcp.operations import Operation
 from mockgcp.paging import PARAMS, page
 from mockgcp.service import Call, Service
+from mockgcp.services.standard import serve_operations
 
 service = Service("serviceusage", host=None)
 
@@ -113,9 +114,4 @@ def disable(call: Call) -> Operation:
     return call.cloud.operations.run(Operation(f"operations/acf.{call.cloud.uid()}"), (call.duration_s, done))
 
 
-@service.method("serviceusage.operations.get", on=lambda call: "")
-def get_operation(call: Call) -> Mapping[str, Any]:
-    operation = call.cloud.operations.get(call.params["name"])
-    if operation is None:
-        raise not_found(f"Operation {call.params['name']} not found.")
-    return operation.to_dict()
+serve_operations(service, "serviceusage.operations", None, on=lambda call: str(call.params["name"]))

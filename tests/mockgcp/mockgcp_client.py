@@ -24,7 +24,8 @@ EMAIL = f"gpu-job-sa@{PROJECT}.iam.gserviceaccount.com"
 IMAGE = "europe-west4-docker.pkg.dev/acme-train/jobs/trainer@sha256:" + "0" * 64
 STRANGER = "user:stranger@example.com"
 APIS = tuple(
-    f"{name}.googleapis.com" for name in ("artifactregistry", "cloudbuild", "iam", "logging", "run", "storage")
+    f"{name}.googleapis.com"
+    for name in ("artifactregistry", "cloudbuild", "cloudresourcemanager", "iam", "logging", "run", "storage")
 )
 
 

@@ -47,7 +47,7 @@ def test_an_api_that_is_off_comes_before_iam(cloud: Cloud, gcp: Client) -> None:
     cloud.project(PROJECT).services.discard("storage.googleapis.com")
     error = gcp.as_(STRANGER).refused(INSERT, IN_PROJECT, NEW)
     assert (error.http_status, error.reason) == (403, "SERVICE_DISABLED")
-    assert "storage.googleapis.com has not been used in project" in error.message
+    assert "Cloud Storage API has not been used in project" in error.message
     assert gcp.refused(INSERT, IN_PROJECT, NEW).reason == "SERVICE_DISABLED"
 
 
@@ -227,6 +227,7 @@ def test_a_reset_forgets_all_but_the_time_and_starts_the_seed_again(cloud: Cloud
     assert cloud.project(PROJECT).number == number
     gcp.make_bucket()
     assert gcp.call("storage.objects.list", {"bucket": BUCKET})["items"] == []
+    cloud.project(PROJECT).services.add("cloudresourcemanager.googleapis.com")
     assert gcp.call("cloudresourcemanager.projects.getIamPolicy", {"resource": PROJECT}, {})["bindings"] == [
         {"role": "roles/owner", "members": [gcp.principal]}
     ]

@@ -5,7 +5,7 @@ from typing import Any
 from infra import catalog
 from mockgcp.cloud import Cloud
 from mockgcp.frontends.pulumi.core import Provider, State
-from mockgcp.frontends.pulumi.values import Value
+from mockgcp.frontends.pulumi.values import Value, reveal
 from mockgcp.services import artifactregistry
 
 PROJECT = "demo-project"
@@ -132,6 +132,16 @@ class Desk:
         """Each changed path: how it changes, and whether that replaces."""
         found = self.provider.diff(token, old, self.checked(token, inputs, old.inputs))
         return {change.path: (change.action, change.replace) for change in found.changes}
+
+    def settles(self, token: str, old: State, inputs: dict[str, Value]) -> State:
+        """The state after a change in place on which another `up` has nothing to do, nor one after a refresh."""
+        assert not any(replaces for _, replaces in self.diff(token, old, inputs).values())
+        new = self.update(token, old, inputs)
+        found = self.refresh(token, new)
+        assert found is not None
+        assert (self.diff(token, new, inputs), self.diff(token, found, inputs)) == ({}, {})
+        assert (new.id, reveal(new.outputs)) == (old.id, reveal(found.outputs))
+        return new
 
     def refresh(self, token: str, old: State) -> State | None:
         return self.provider.read(token, old.id, old.inputs, old.outputs)

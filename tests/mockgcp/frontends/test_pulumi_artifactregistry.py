@@ -80,6 +80,22 @@ def test_what_replaces(desk: Desk, made: State, changes: dict[str, Value], path:
     assert (found, replace) == (path, replaces)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"description": "images"},
+        {"dockerConfig": {"immutableTags": False}},
+        {"cleanupPolicies": [KEEP]},
+        {"cleanupPolicyDryRun": True},
+        {"labels": {"app": "other"}},
+        {"vulnerabilityScanningConfig": {"enablementConfig": "DISABLED"}},
+    ],
+)
+def test_each_property_is_set_and_taken_back_in_place(desk: Desk, made: State, change: dict[str, Value]) -> None:
+    changed = desk.settles(REPOSITORY, made, repository(**change))
+    desk.settles(REPOSITORY, changed, repository())
+
+
 def test_an_update_names_what_changed_and_leaves_the_rest(desk: Desk, cloud: Cloud, made: State) -> None:
     changed = desk.update(REPOSITORY, made, repository(dockerConfig={"immutableTags": False}, labels={}))
     assert changed.outputs["cleanupPolicies"] == made.outputs["cleanupPolicies"]

@@ -159,13 +159,40 @@ def test_what_is_gone_is_gone_at_the_next_refresh(desk: Desk, cloud: Cloud, made
 
 
 def updated(desk: Desk, made: dict[str, State], token: str, **changes: Value) -> dict[str, Value]:
-    """The outputs after an update, which a further `up` then finds nothing to do on."""
-    inputs = {**INPUTS[token], **changes}
-    assert all(not replaces for _, replaces in desk.diff(token, made[token], inputs).values())
-    after = desk.update(token, made[token], inputs)
-    assert desk.diff(token, after, inputs) == {}
-    assert after.id == made[token].id
-    return after.outputs
+    """The outputs after an update in place."""
+    return desk.settles(token, made[token], {**INPUTS[token], **changes}).outputs
+
+
+@pytest.mark.parametrize(
+    ("token", "change"),
+    [
+        (NETWORK, {"mtu": 1500}),
+        (NETWORK, {"routingMode": "GLOBAL"}),
+        (NETWORK, {"bgpBestPathSelectionMode": "STANDARD"}),
+        (NETWORK, {"networkFirewallPolicyEnforcementOrder": "BEFORE_CLASSIC_FIREWALL"}),
+        (SUBNETWORK, {"privateIpGoogleAccess": False}),
+        (SUBNETWORK, {"logConfig": {"flowSampling": 0.1}}),
+        (SUBNETWORK, {"secondaryIpRanges": [{"rangeName": "services", "ipCidrRange": "10.8.0.0/20"}]}),
+        (ROUTER, {"description": "d"}),
+        (ROUTER, {"bgp": {"asn": 64514}}),
+        (ROUTER_NAT, {"minPortsPerVm": 128}),
+        (ROUTER_NAT, {"udpIdleTimeoutSec": 60}),
+        (ROUTER_NAT, {"logConfig": {"enable": False, "filter": "ALL"}}),
+        (ROUTER_NAT, {"enableEndpointIndependentMapping": True}),
+        (ROUTER_NAT, {"enableDynamicPortAllocation": True, "maxPortsPerVm": 1024}),
+    ],
+)
+def test_each_property_is_set_and_taken_back_in_place(
+    desk: Desk, made: dict[str, State], token: str, change: dict[str, Value]
+) -> None:
+    changed = desk.settles(token, made[token], {**INPUTS[token], **change})
+    desk.settles(token, changed, INPUTS[token])
+
+
+def test_what_a_router_no_longer_says_is_taken_away(desk: Desk, cloud: Cloud, made: dict[str, State]) -> None:
+    more = desk.update(ROUTER, made[ROUTER], {**INPUTS[ROUTER], "description": "d", "bgp": {"asn": 64514}})
+    desk.settles(ROUTER, more, INPUTS[ROUTER])
+    assert {"description", "bgp"}.isdisjoint(call(cloud, "compute.routers.get", THE_ROUTER))
 
 
 def test_a_subnet_changes_each_thing_by_its_own_method(desk: Desk, cloud: Cloud, made: dict[str, State]) -> None:

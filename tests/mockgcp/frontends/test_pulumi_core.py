@@ -266,7 +266,7 @@ def test_secret_inputs_are_secret_outputs(desk: Desk, cloud: Cloud, made_job: St
     assert refreshed is not None
     assert refreshed.inputs["labels"] == Secret({"a": "c"})
     assert refreshed.outputs["labels"] == Secret({"a": "c"})
-    assert desk.sent("storage.buckets.update")[-1]["labels"]["a"] == "c"
+    assert desk.sent("storage.buckets.patch")[-1]["labels"]["a"] == "c"
 
 
 def test_the_apis_refusal_is_raised_as_it_is(desk: Desk, cloud: Cloud) -> None:
@@ -414,14 +414,59 @@ def test_the_old_one_is_deleted_where_it_is(desk: Desk, cloud: Cloud, made_job: 
 
 
 def test_update_in_place(desk: Desk, cloud: Cloud, made: State, made_job: State) -> None:
+    live = cloud.table("storage.bucket")[BUCKET_NAME]
+    live["labels"]["theirs"], live["website"] = "x", {"mainPageSuffix": "index.html"}
     changed = desk.update(BUCKET, made, bucket(labels={"team": "ml"}, lifecycleRules=[]))
     assert changed.id == made.id
-    assert changed.outputs["labels"] == {"team": "ml"}
+    assert desk.sent("storage.buckets.patch") == [
+        {"lifecycle": None, "labels": {"app": None, "team": "ml", "goog-pulumi-provisioned": "true"}}
+    ]
+    assert (live["labels"]["theirs"], live["website"]) == ("x", {"mainPageSuffix": "index.html"})
+    assert reveal(changed.outputs["labels"])["team"] == "ml"
     assert "lifecycle" not in cloud.table("storage.bucket")[BUCKET_NAME]
     assert changed.outputs["timeCreated"] == made.outputs["timeCreated"]
     retried = desk.update(JOB, made_job, job({"maxRetries": 5}))
     assert retried.outputs["template"]["template"]["maxRetries"] == 5
     assert retried.outputs["generation"] == "2"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"storageClass": "NEARLINE"},
+        {"publicAccessPrevention": "inherited"},
+        {"softDeletePolicy": {"retentionDurationSeconds": 604800}},
+        {"lifecycleRules": [{"action": {"type": "Delete"}, "condition": {"age": 3}}]},
+        {"labels": {"app": "other"}},
+        {"forceDestroy": True},
+        {"versioning": {"enabled": False}},
+        {"cors": [{"maxAgeSeconds": 3, "methods": ["GET"], "origins": ["*"]}]},
+        {"requesterPays": True},
+        {"defaultEventBasedHold": True},
+    ],
+)
+def test_each_property_of_a_bucket_is_set_and_taken_back_in_place(
+    desk: Desk, made: State, change: dict[str, Value]
+) -> None:
+    desk.settles(BUCKET, desk.settles(BUCKET, made, bucket(**change)), bucket())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"labels": {"app": "holdfast"}},
+        {"annotations": {"a": "b"}},
+        {"client": "holdfast", "clientVersion": "1"},
+        {"deletionProtection": True},
+        {"template": {"taskCount": 1, "template": task(maxRetries=0)}},
+        {"template": {"taskCount": 4, "parallelism": 1, "template": task(timeout="60s")}},
+        {"template": {"taskCount": 1, "labels": {"team": "a"}, "template": task()}},
+    ],
+)
+def test_each_property_of_a_job_is_set_and_taken_back_in_place(
+    desk: Desk, made_job: State, change: dict[str, Value]
+) -> None:
+    desk.settles(JOB, desk.settles(JOB, made_job, job(**change)), job())
 
 
 def test_uniform_access_can_be_taken_back(desk: Desk, cloud: Cloud) -> None:

@@ -109,11 +109,55 @@ def test_a_change_is_made_in_place(desk: Desk, token: str) -> None:
     change, path = CHANGES[token]
     made, changed = desk.create(token, INPUTS[token]), {**INPUTS[token], **change}
     assert desk.diff(token, made, changed) == {path: ("update", False)}
-    updated = desk.update(token, made, changed)
-    assert updated.id == made.id
-    found = desk.refresh(token, updated)
-    assert found is not None
-    assert found.inputs == updated.inputs
+    desk.settles(token, made, changed)
+
+
+@pytest.mark.parametrize(
+    ("token", "change"),
+    [
+        (METRIC, {"filter": "severity=ERROR"}),
+        (METRIC, {"disabled": True}),
+        (METRIC, {"labelExtractors": {"task": "EXTRACT(labels.task)"}}),
+        (POLICY, {"combiner": "AND"}),
+        (POLICY, {"enabled": False}),
+        (POLICY, {"severity": "ERROR"}),
+        (POLICY, {"userLabels": {"app": "other"}}),
+        (POLICY, {"documentation": {"content": "See", "subject": "No checkpoint"}}),
+        (POLICY, {"alertStrategy": {"autoClose": "3600s"}}),
+        (CHANNEL, {"description": "d"}),
+        (CHANNEL, {"userLabels": {"app": "holdfast"}}),
+        (CHANNEL, {"labels": {"email_address": "other@example.com"}}),
+        (BUDGET, {"amount": {"specifiedAmount": {"units": "600"}}}),
+        (BUDGET, {"thresholdRules": [{"thresholdPercent": 0.9}]}),
+        (BUDGET, {"ownershipScope": "ALL_USERS"}),
+        (BUDGET, {"allUpdatesRule": {"enableProjectLevelRecipients": True}}),
+        (BUDGET, {"budgetFilter": {"projects": [f"projects/{NUMBER}"], "services": ["services/24E6-581D-38E5"]}}),
+    ],
+)
+def test_each_property_is_set_and_taken_back_in_place(desk: Desk, token: str, change: dict[str, Value]) -> None:
+    made = desk.create(token, INPUTS[token])
+    changed = desk.settles(token, made, {**INPUTS[token], **change})
+    back = desk.settles(token, changed, INPUTS[token])
+    ids = ("creationRecords", "etag", "mutationRecords")
+    assert {k: v for k, v in back.outputs.items() if k not in ids} == {
+        k: v for k, v in made.outputs.items() if k not in ids
+    }
+
+
+def test_an_update_names_what_changed(desk: Desk, cloud: Cloud) -> None:
+    """So an alert's conditions keep their ids, and with them their open incidents."""
+    policy, budget = desk.create(POLICY, INPUTS[POLICY]), desk.create(BUDGET, INPUTS[BUDGET])
+    renamed = desk.update(POLICY, policy, {**INPUTS[POLICY], "displayName": "Other"})
+    assert renamed.outputs["conditions"] == policy.outputs["conditions"]
+    desk.update(BUDGET, budget, {**INPUTS[BUDGET], "displayName": "Other", "ownershipScope": "ALL_USERS"})
+    found = [cloud.audit.entries(f"*{kind}.patch")[0].params["updateMask"] for kind in ("alertPolicies", "budgets")]
+    assert found == ["displayName", "displayName,ownershipScope"]
+
+
+def test_what_is_the_providers_own_sends_nothing(desk: Desk, cloud: Cloud) -> None:
+    made = desk.create(POLICY, INPUTS[POLICY])
+    desk.settles(POLICY, made, {**INPUTS[POLICY], "deletionPolicy": "ABANDON"})
+    assert cloud.audit.entries("*.patch") == []
 
 
 @pytest.mark.parametrize("token", CHANGES)

@@ -95,6 +95,12 @@ def test_a_patch_by_mask_and_by_etag(gcp: Client) -> None:
     changed = gcp.call(f"{BUDGETS}.patch", {**path, "updateMask": "displayName"}, {"displayName": "Other"})
     assert (changed["displayName"], changed["amount"]) == ("Other", made["amount"])
     assert gcp.refused(f"{BUDGETS}.patch", path, {**budget(), "etag": made["etag"]}).status == "ABORTED"
+    without = gcp.call(f"{BUDGETS}.patch", path, {"displayName": "Third"})
+    assert (without["displayName"], without["thresholdRules"]) == ("Third", made["thresholdRules"])
+    nested = {**path, "updateMask": "notificationsRule.disableDefaultIamRecipients,budgetFilter.services"}
+    changed = gcp.call(f"{BUDGETS}.patch", nested, {"notificationsRule": {"disableDefaultIamRecipients": True}})
+    assert changed["notificationsRule"] == {"disableDefaultIamRecipients": True}
+    assert changed["budgetFilter"] == made["budgetFilter"]
     gcp.call(f"{BUDGETS}.delete", path)
     assert gcp.refused(f"{BUDGETS}.get", path).status == "NOT_FOUND"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from mockgcp_client import OTHER, PROJECT, STRANGER, Client
+from mockgcp_client import JOB, OTHER, PROJECT, STRANGER, Client
 
 from infra import catalog
 from mockgcp.cloud import Cloud
@@ -268,7 +268,7 @@ def test_a_nat_is_a_field_of_its_router(made: Client) -> None:
     [kept] = made.finish(*PATCH, {"nats": [nat()]})["nats"]
     assert kept == {**catalog.nat_defaults(), **nat()}
     assert made.finish(*PATCH, {"description": "x"})["nats"] == [kept]
-    assert made.finish(*PATCH, {"nats": []})["nats"] == []
+    assert "nats" not in made.finish(*PATCH, {"nats": []})
 
 
 def test_a_nats_subnets_are_held_by_it(made: Client) -> None:
@@ -279,6 +279,26 @@ def test_a_nats_subnets_are_held_by_it(made: Client) -> None:
     assert error.message == f"The subnetwork resource '{SUBNET}' is already being used by '{ROUTER}'"
     made.finish(*PATCH, {"nats": []})
     made.finish("compute.subnetworks.delete", THE_SUBNET)
+
+
+@pytest.mark.parametrize("interface", [{"subnetwork": "holdfast"}, {"network": "holdfast"}, {"subnetwork": SUBNET}])
+def test_a_subnet_with_a_job_in_it_is_in_use(made: Client, interface: dict[str, str]) -> None:
+    made.make_account()
+    made.make_job(vpcAccess={"networkInterfaces": [interface]})
+    error = made.refused("compute.subnetworks.delete", THE_SUBNET)
+    assert error.reason == "resourceInUseByAnotherResource"
+    assert f"'{SUBNET}' is already being used by '{SUBNET.rpartition('/subnetworks/')[0]}/addresses/serverless-" in (
+        error.message
+    )
+    made.finish("run.projects.locations.jobs.delete", {"name": JOB})
+    made.finish("compute.subnetworks.delete", THE_SUBNET)
+
+
+def test_a_null_or_nothing_takes_a_field_of_a_router_away(made: Client) -> None:
+    made.finish(*PATCH, {"description": "d", "bgp": {"asn": 64514, "keepaliveInterval": 30}})
+    merged = made.finish(*PATCH, {"bgp": {"asn": 64515}})
+    assert (merged["description"], merged["bgp"]) == ("d", {"asn": 64515, "keepaliveInterval": 30})
+    assert {"description", "bgp"}.isdisjoint(made.finish(*PATCH, {"description": "", "bgp": None}))
 
 
 @pytest.mark.parametrize(

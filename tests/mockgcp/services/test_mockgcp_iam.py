@@ -97,3 +97,26 @@ def test_googles_own_agents_of_a_project_are_members_that_exist(cloud: Cloud, gc
     agent = f"serviceAccount:service-{number}@serverless-robot-prod.iam.gserviceaccount.com"
     gcp.grant("acme-train-checkpoints", "roles/storage.objectViewer", agent)
     assert gcp.as_(agent).call("storage.objects.list", {"bucket": "acme-train-checkpoints"})["items"] == []
+
+
+def test_the_default_account_is_a_member_once_compute_engine_is_on(cloud: Cloud, gcp: Client) -> None:
+    gcp.make_bucket()
+    email = f"{cloud.project(PROJECT).number}-compute@developer.gserviceaccount.com"
+    resource = {"bucket": "acme-train-checkpoints"}
+    policy = {"bindings": [{"role": "roles/storage.objectViewer", "members": [f"serviceAccount:{email}"]}]}
+    refused = gcp.refused("storage.buckets.setIamPolicy", resource, policy)
+    assert refused.message == f"Service account {email} does not exist."
+    cloud.project(PROJECT).services.add("compute.googleapis.com")
+    gcp.call("storage.buckets.setIamPolicy", resource, policy)
+
+
+def test_a_disabled_account_is_allowed_nothing(gcp: Client) -> None:
+    gcp.make_account()
+    gcp.make_bucket()
+    gcp.grant("acme-train-checkpoints", "roles/storage.objectViewer", f"serviceAccount:{EMAIL}")
+    task, resource = gcp.as_(f"serviceAccount:{EMAIL}"), {"bucket": "acme-train-checkpoints"}
+    assert task.call("storage.objects.list", resource)["items"] == []
+    gcp.call("iam.projects.serviceAccounts.disable", NAME, {})
+    assert task.refused("storage.objects.list", resource).http_status == 403
+    gcp.call("iam.projects.serviceAccounts.enable", NAME, {})
+    assert task.call("storage.objects.list", resource)["items"] == []

@@ -201,8 +201,12 @@ def test_a_patch_replaces_what_its_mask_names_or_everything(gcp: Client) -> None
     assert "conditionAbsent" in changed["conditions"][0]
     refused = gcp.refused(f"{POLICIES}.patch", {"name": made["name"]}, policy(absent(duration="60s")))
     assert "120 s" in refused.message
-    nested = {"name": made["name"], "updateMask": "documentation.content"}
-    assert gcp.refused(f"{POLICIES}.patch", nested, {}).status == "UNIMPLEMENTED"
+    documented = policy(absent(), documentation={"content": "See", "subject": "No checkpoint"})
+    gcp.call(f"{POLICIES}.patch", {"name": made["name"]}, documented)
+    nested = {"name": made["name"], "updateMask": "documentation.content,documentation.subject,severity"}
+    changed = gcp.call(f"{POLICIES}.patch", nested, {"documentation": {"subject": "None"}})
+    assert changed["documentation"] == {"subject": "None"}
+    assert gcp.refused(f"{POLICIES}.patch", {**nested, "updateMask": "*"}, {}).status == "UNIMPLEMENTED"
 
 
 def test_delete_and_list(gcp: Client) -> None:

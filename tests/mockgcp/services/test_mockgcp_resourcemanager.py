@@ -7,6 +7,12 @@ from mockgcp_client import PROJECT, STRANGER, Client
 from mockgcp.cloud import Cloud
 
 
+def test_the_api_has_to_be_on(cloud: Cloud, gcp: Client) -> None:
+    cloud.project(PROJECT).services.discard("cloudresourcemanager.googleapis.com")
+    error = gcp.refused("cloudresourcemanager.projects.getIamPolicy", {"resource": PROJECT}, {})
+    assert (error.reason, "Cloud Resource Manager API has not been used" in error.message) == ("SERVICE_DISABLED", True)
+
+
 def test_a_project_is_found_by_id_and_by_number(cloud: Cloud, gcp: Client) -> None:
     number = str(cloud.project(PROJECT).number)
     found = gcp.call("cloudresourcemanager.projects.get", {"projectId": PROJECT})

@@ -48,6 +48,7 @@ def gpu_job(cpu: str = "8", memory: str = "32Gi", **task: Any) -> dict[str, Any]
         (job(**L4), "", "go together"),
         (job(container=limits(gpu="1")), "", "go together"),
         (job(container=limits(cpu="8", memory="32Gi", gpu="2"), **L4), "limits[nvidia.com/gpu]", "exactly 1"),
+        (job(container=limits(gpu="one"), **L4), "nvidia.com/gpu", "'one' is not a number of GPUs"),
         (job(container=limits(cpu="3")), "containers[0].resources.limits.cpu", "no size of 3 CPU"),
         (job(container=limits(cpu="8 cores")), "", "is not a number of CPUs"),
         (job(container=limits(memory="16GB")), "", "is not an amount of memory"),
@@ -380,6 +381,12 @@ def test_a_jobs_policy(gcp: Client) -> None:
 def test_an_unknown_operation_is_not_found(gcp: Client) -> None:
     error = gcp.refused("run.projects.locations.operations.get", {"name": f"{LOCATION}/operations/none"})
     assert error.status == "NOT_FOUND"
+
+
+def test_an_operation_is_found_by_the_projects_number_too(cloud: Cloud, gcp: Client) -> None:
+    name = gcp.start(CREATE, NEW, job()).name
+    by_number = name.replace(PROJECT, str(cloud.project(PROJECT).number))
+    assert gcp.call("run.projects.locations.operations.get", {"name": by_number})["name"] == name
 
 
 def test_a_universe_without_gpu_hours_has_its_own_cap(tmp_path: Any) -> None:

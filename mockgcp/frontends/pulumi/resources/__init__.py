@@ -1,40 +1,39 @@
 """One small table a resource type; `RESOURCES` is all the provider front end knows, by token."""
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
 
 from mockgcp.frontends.pulumi.resource import ResourceType
-from mockgcp.frontends.pulumi.resources import (
-    artifactregistry,
-    billing,
-    cloudrunv2,
-    compute,
-    logging,
-    monitoring,
-    projects,
-    serviceaccount,
-    storage,
+
+_MODULES = (
+    *("artifactregistry", "billing", "cloudrunv2", "compute", "logging"),
+    *("monitoring", "projects", "serviceaccount", "storage"),
 )
 
-RESOURCES: Mapping[str, ResourceType] = {
-    each.token: each
-    for each in (
-        artifactregistry.REPOSITORY,
-        artifactregistry.REPOSITORY_IAM_MEMBER,
-        billing.BUDGET,
-        cloudrunv2.JOB,
-        compute.NETWORK,
-        compute.ROUTER,
-        compute.ROUTER_NAT,
-        compute.SUBNETWORK,
-        logging.METRIC,
-        monitoring.ALERT_POLICY,
-        monitoring.DASHBOARD,
-        monitoring.NOTIFICATION_CHANNEL,
-        projects.IAM_MEMBER,
-        projects.SERVICE,
-        serviceaccount.ACCOUNT,
-        serviceaccount.IAM_MEMBER,
-        storage.BUCKET,
-        storage.BUCKET_IAM_MEMBER,
-    )
-}
+
+@cache
+def _types(module: str) -> Mapping[str, ResourceType]:
+    found = vars(import_module(f"{__name__}.{module}")).values()
+    return {each.token: each for each in found if isinstance(each, ResourceType)}
+
+
+class _Resources(Mapping[str, ResourceType]):
+    """Each module is loaded when the first type of it is asked for: the SDK's compute alone takes a second, 60 MiB."""
+
+    def __getitem__(self, token: str) -> ResourceType:
+        module = token.removeprefix("gcp:").partition("/")[0]
+        if module not in _MODULES:
+            raise KeyError(token)
+        return _types(module)[token]
+
+    def __iter__(self) -> Iterator[str]:
+        return (token for module in _MODULES for token in _types(module))
+
+    def __len__(self) -> int:
+        return sum(len(_types(module)) for module in _MODULES)
+
+
+RESOURCES: Mapping[str, ResourceType] = _Resources()

@@ -10,6 +10,7 @@ import pulumi_gcp as gcp
 from mockgcp.errors import invalid
 from mockgcp.frontends.pulumi.resource import Props, Request, ResourceType, Session, deleted_by, id_parts
 from mockgcp.frontends.pulumi.resources.iam_member import PolicyCalls, iam_member, located
+from mockgcp.frontends.pulumi.resources.masked import mask
 from mockgcp.frontends.pulumi.translate import Table
 
 _FULL_NAME = "projects/{project}/locations/{location}/repositories/{repositoryId}"
@@ -19,11 +20,14 @@ _CREATE = Request(
     f"{_METHODS}.create", {"parent": "projects/{project}/locations/{location}", "repositoryId": "{repositoryId}"}
 )
 _GET = Request(f"{_METHODS}.get", _NAME)
-# What an update may name; the provider names those that changed.
-_UPDATABLE = (
-    *("cleanupPolicies", "cleanupPolicyDryRun", "description"),
-    *("dockerConfig", "labels", "vulnerabilityScanningConfig"),
-)
+# What an update may name beside the labels.
+_UPDATABLE = {
+    name: (name,)
+    for name in (
+        *("cleanupPolicies", "cleanupPolicyDryRun", "description"),
+        *("dockerConfig", "vulnerabilityScanningConfig"),
+    )
+}
 
 
 def _sent(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,9 +59,7 @@ def _read(session: Session, properties: Props) -> Mapping[str, Any] | None:
 
 def _update(session: Session, old: Props, new: Props, body: Mapping[str, Any]) -> Mapping[str, Any]:
     # Of labels the outputs have the provider's own, too: they are named always, which changes nothing.
-    # What the program leaves to the server stays as the server has it.
-    kept = {key for key in REPOSITORY.computed if key not in new}
-    changed = [key for key in _UPDATABLE if key not in kept and (key == "labels" or old.get(key) != new.get(key))]
+    changed = [*mask(_UPDATABLE, REPOSITORY.computed, old, new), "labels"]
     params = {**_GET.fill(located(session, new)), "updateMask": ",".join(changed)}
     return _shown(session.call(f"{_METHODS}.patch", params, _sent(body)))
 

@@ -23,6 +23,7 @@ from mockgcp.frontends.pulumi.resource import (
     deleted_by,
     id_parts,
     read_by,
+    updated_by,
     validated_by,
 )
 from mockgcp.frontends.pulumi.translate import Table
@@ -89,10 +90,6 @@ def _create_network(session: Session, properties: Props, body: Body) -> Body:
     return session.call(_INSERT_NETWORK.method, _INSERT_NETWORK.fill(properties), body)
 
 
-def _update_network(session: Session, old: Props, new: Props, body: Body) -> Body:
-    return session.call(_PATCH_NETWORK.method, _PATCH_NETWORK.fill(new), body)
-
-
 NETWORK = ResourceType(
     token="gcp:compute/network:Network",
     resource=gcp.compute.Network,
@@ -101,7 +98,7 @@ NETWORK = ResourceType(
     import_id=id_parts(_NETWORK),
     create=_create_network,
     read=read_by(Request("compute.networks.get", _OF_NETWORK)),
-    update=_update_network,
+    update=updated_by(_PATCH_NETWORK),
     delete=deleted_by(Request("compute.networks.delete", _OF_NETWORK)),
     auto_name=AutoName(),
     dry_run=validated_by(_INSERT_NETWORK),
@@ -267,8 +264,10 @@ _create_router, _dry_run_router = _made(Request("compute.routers.insert", _REGIO
 
 
 def _update_router(session: Session, old: Props, new: Props, body: Body) -> Body:
+    """With what the program no longer says, so that it is taken away (resource_compute_router.go)."""
     here = _in_region(session, new)
-    return session.call(_PATCH, Request(_PATCH, _OF_ROUTER).fill(here), _body(here, body))
+    sent = {"description": "", "bgp": None, **_body(here, body)}
+    return session.call(_PATCH, Request(_PATCH, _OF_ROUTER).fill(here), sent)
 
 
 ROUTER = ResourceType(

@@ -21,6 +21,7 @@ from mockgcp.frontends.pulumi.resource import (
     read_by,
     validated_by,
 )
+from mockgcp.frontends.pulumi.resources.masked import masked_update
 from mockgcp.frontends.pulumi.translate import PROVISIONED, Table
 
 _IN_PROJECT = {"name": "projects/{project}"}
@@ -44,7 +45,17 @@ def _derive(session: Session, properties: Props, rest: Mapping[str, Any]) -> Pro
 
 # -- alert policies ------------------------------------------------------------------------------------------------
 
-_CREATE_POLICY = Request("monitoring.projects.alertPolicies.create", _IN_PROJECT)
+_POLICIES = "monitoring.projects.alertPolicies"
+_CREATE_POLICY = Request(f"{_POLICIES}.create", _IN_PROJECT)
+_GET_POLICY = Request(f"{_POLICIES}.get", _NAMED)
+# What changes in place; each is named whole.
+_OF_POLICY = {
+    name: (name,)
+    for name in (
+        *("alertStrategy", "combiner", "conditions", "displayName", "documentation", "enabled"),
+        *("notificationChannels", "severity", "userLabels"),
+    )
+}
 
 ALERT_POLICY = ResourceType(
     token="gcp:monitoring/alertPolicy:AlertPolicy",
@@ -53,11 +64,9 @@ ALERT_POLICY = ResourceType(
     id="{name}",
     import_id=_import("alertPolicies"),
     create=created_by(_CREATE_POLICY),
-    read=read_by(Request("monitoring.projects.alertPolicies.get", _NAMED)),
-    update=lambda session, old, new, body: session.call(
-        "monitoring.projects.alertPolicies.patch", {"name": old["name"]}, body
-    ),
-    delete=deleted_by(Request("monitoring.projects.alertPolicies.delete", _NAMED)),
+    read=read_by(_GET_POLICY),
+    update=masked_update(Request(f"{_POLICIES}.patch", _NAMED), _GET_POLICY, _OF_POLICY, frozenset()),
+    delete=deleted_by(Request(f"{_POLICIES}.delete", _NAMED)),
     dry_run=validated_by(_CREATE_POLICY),
     defaults={"documentation.mimeType": "text/markdown", "enabled": True},
     replace_on=frozenset({"project"}),

@@ -18,10 +18,10 @@ from mockgcp.frontends.pulumi.resource import (
     created_by,
     deleted_by,
     read_by,
-    updated_by,
     validated_by,
 )
 from mockgcp.frontends.pulumi.resources.iam_member import PolicyCalls, iam_member
+from mockgcp.frontends.pulumi.resources.masked import mask
 from mockgcp.frontends.pulumi.translate import Table
 
 _BUCKET = {"bucket": "{name}"}
@@ -44,6 +44,16 @@ def _delete(session: Session, properties: Props) -> None:
         raise
 
 
+def _update(session: Session, old: Props, new: Props, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Patches what changed, as resource_storage_bucket.go does: what others set stays, what is dropped is null."""
+    table = BUCKET.table
+    paths = {n: (table.names.get(n, n).partition(".")[0],) for n in BUCKET.inputs.fields if n not in table.local}
+    sent = {field: body.get(field) for field in mask(paths, BUCKET.computed, old, new)}
+    if "labels" in sent:
+        sent["labels"] = {**dict.fromkeys(old.get("labels") or {}), **body["labels"]}
+    return session.call("storage.buckets.patch", {"bucket": old["name"]}, sent)
+
+
 def _empty(session: Session, bucket: str) -> None:
     # What was listed is gone, so the next first page is what is left.
     while items := (session.get("storage.objects.list", {"bucket": bucket}) or {}).get("items", []):
@@ -63,7 +73,7 @@ BUCKET = ResourceType(
     import_id=lambda identifier: {"name": identifier.removeprefix("gs://").split("/")[-1]},
     create=created_by(_INSERT),
     read=read_by(Request("storage.buckets.get", _BUCKET)),
-    update=updated_by(Request("storage.buckets.update", _BUCKET)),
+    update=_update,
     delete=_delete,
     auto_name=AutoName(),
     dry_run=validated_by(_INSERT),
