@@ -16,6 +16,7 @@ from mockgcp.services import (
     serviceusage,
     storage,
 )
+from mockgcp.services import artifactregistry_images as artifactregistry_images  # with artifactregistry
 from mockgcp.services import compute_networks as compute_networks  # registers its methods with compute
 from mockgcp.services import compute_routers as compute_routers  # registers its methods with compute
 from mockgcp.services import logging_metrics as logging_metrics  # registers its methods with logging

@@ -25,10 +25,10 @@ from mockgcp.state import State
 
 service = Service("artifactregistry", host="artifactregistry.googleapis.com")
 
-_REPOSITORIES = "artifactregistry.projects.locations.repositories"
-_MEDIA_TYPE = "application/vnd.oci.image.manifest.v1+json"
+REPOSITORIES = "artifactregistry.projects.locations.repositories"
+MEDIA_TYPE = "application/vnd.oci.image.manifest.v1+json"
 # 1000: the API's reference pages of these lists (pageSize); of the default no page says more than "server-chosen".
-_PAGE = 1000
+PAGE = 1000
 
 
 # -- image references ----------------------------------------------------------------------------------------------
@@ -56,14 +56,14 @@ class Image:
         return f"{self.repository}/packages/{self.name.replace('/', '%2F')}"
 
 
-_REFERENCE = re.compile(r"(?P<path>[^:@]+)(?::(?P<tag>[\w][\w.-]{0,127}))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?")
+REFERENCE = re.compile(r"(?P<path>[^:@]+)(?::(?P<tag>[\w][\w.-]{0,127}))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?")
 
 
 def parse(state: State, reference: str) -> Image | None:
     """The image that a reference names; None when it is not one of this universe's Artifact Registry."""
     host, _, rest = reference.partition("/")
     location = host.removesuffix(state.universe.docker_registry(""))
-    match = _REFERENCE.fullmatch(rest)
+    match = REFERENCE.fullmatch(rest)
     if location == host or match is None:
         return None
     parts = match["path"].split("/")
@@ -99,7 +99,7 @@ def push(state: State, image: Image, digest: str, size: int = 0) -> None:
     version, tag = f"{image.package}/versions/{digest}", f"{image.package}/tags/{image.tag}"
     tags, now = state.table("artifactregistry.tag"), state.clock.timestamp()
     if image.tag and tags.get(tag, {}).get("version", version) != version:
-        _require_mutable(repository, tag)
+        require_mutable(repository, tag)
     made = state.table("artifactregistry.version").setdefault(
         version, {"name": version, "createTime": now, "metadata": {"imageSizeBytes": str(size)}}
     )
@@ -124,7 +124,7 @@ def seed_image(state: State, reference: str, tag: str = "") -> None:
         push(state, named, image.digest)
 
 
-def _require_mutable(repository: Mapping[str, Any], tag: str) -> None:
+def require_mutable(repository: Mapping[str, Any], tag: str) -> None:
     # What immutable tags forbid: DockerRepositoryConfig in the discovery document; the message's words are unchecked.
     if repository.get("dockerConfig", {}).get("immutableTags"):
         raise failed_precondition(
@@ -140,18 +140,18 @@ def _parent(call: Call) -> str:
     return canonical(call, call.params["parent"])
 
 
-def _name(call: Call) -> str:
+def name_of(call: Call) -> str:
     return canonical(call, call.params.get("name") or call.params["resource"])
 
 
-def _repository_name(call: Call) -> str:
+def repository_name(call: Call) -> str:
     """The full name of the repository that a call is about or in."""
     name = call.params.get("name") or call.params.get("parent") or call.params["resource"]
     return canonical(call, "/".join(name.split("/")[:6]))
 
 
-def _repository(call: Call) -> dict[str, Any]:
-    name = _repository_name(call)
+def the_repository(call: Call) -> dict[str, Any]:
+    name = repository_name(call)
     found = call.cloud.table("artifactregistry.repository").get(name)
     if found is None:
         raise not_found(f'Repository "{name}" was not found.')
@@ -215,7 +215,7 @@ def _shown(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @service.method(
-    f"{_REPOSITORIES}.create",
+    f"{REPOSITORIES}.create",
     permission="artifactregistry.repositories.create",
     on=_parent,
     rules=_check_create,
@@ -228,30 +228,30 @@ def create(call: Call) -> Operation:
         raise already_exists("the repository already exists")
     # Taken at once, so that a second creation meanwhile is refused.
     stored = _store(call.cloud, name, call.body)
-    return call.cloud.operations.run(_operation(call, name), (call.duration_s, lambda: dict(stored)))
+    return call.cloud.operations.run(operation(call, name), (call.duration_s, lambda: dict(stored)))
 
 
-def _operation(call: Call, name: str) -> Operation:
+def operation(call: Call, name: str) -> Operation:
     location = "/".join(name.split("/")[:4])
     return Operation(f"{location}/operations/{call.cloud.uid()}", {})
 
 
-@service.method(f"{_REPOSITORIES}.get", permission="artifactregistry.repositories.get", on=_repository_name)
+@service.method(f"{REPOSITORIES}.get", permission="artifactregistry.repositories.get", on=repository_name)
 def get(call: Call) -> Mapping[str, Any]:
-    return {**_repository(call), "sizeBytes": "0"}
+    return {**the_repository(call), "sizeBytes": "0"}
 
 
-@service.method(f"{_REPOSITORIES}.list", permission="artifactregistry.repositories.list", on=_parent, reads=PARAMS)
+@service.method(f"{REPOSITORIES}.list", permission="artifactregistry.repositories.list", on=_parent, reads=PARAMS)
 def list_(call: Call) -> Mapping[str, Any]:
-    return _listed(call, "artifactregistry.repository", f"{_parent(call)}/repositories/", "repositories")
+    return listed(call, "artifactregistry.repository", f"{_parent(call)}/repositories/", "repositories")
 
 
-def _listed(call: Call, kind: str, prefix: str, key: str) -> Mapping[str, Any]:
-    found, more = page(call, list(_below(call.cloud, kind, prefix)), default=_PAGE, most=_PAGE)
+def listed(call: Call, kind: str, prefix: str, key: str) -> Mapping[str, Any]:
+    found, more = page(call, list(below(call.cloud, kind, prefix)), default=PAGE, most=PAGE)
     return {key: found, **more}
 
 
-def _below(state: State, kind: str, prefix: str) -> Iterator[dict[str, Any]]:
+def below(state: State, kind: str, prefix: str) -> Iterator[dict[str, Any]]:
     return (row for name, row in sorted(state.table(kind).items()) if name.startswith(prefix))
 
 
@@ -272,14 +272,14 @@ def _check_patch(call: Call) -> None:
 
 
 @service.method(
-    f"{_REPOSITORIES}.patch",
+    f"{REPOSITORIES}.patch",
     permission="artifactregistry.repositories.update",
-    on=_repository_name,
+    on=repository_name,
     rules=_check_patch,
     reads=("updateMask",),
 )
 def patch(call: Call) -> Mapping[str, Any]:
-    repository = _repository(call)
+    repository = the_repository(call)
     changed = masks.merged(repository, _shown(call.body), masks.paths(call.params["updateMask"]))
     repository.clear()  # and not another one in its place: a deletion on its way knows it by identity
     repository.update(changed, updateTime=call.cloud.clock.timestamp())
@@ -287,27 +287,27 @@ def patch(call: Call) -> Mapping[str, Any]:
 
 
 @service.method(
-    f"{_REPOSITORIES}.delete",
+    f"{REPOSITORIES}.delete",
     permission="artifactregistry.repositories.delete",
-    on=_repository_name,
+    on=repository_name,
     answers="Empty",
 )
 def delete(call: Call) -> Operation:
     """Deletes the repository with all that is in it, tags that cannot move included."""
-    name, stored = _repository_name(call), _repository(call)
+    name, stored = repository_name(call), the_repository(call)
 
     def gone() -> Mapping[str, Any]:
         if call.cloud.table("artifactregistry.repository").get(name) is stored:
             del call.cloud.table("artifactregistry.repository")[name]
             for kind in ("artifactregistry.version", "artifactregistry.tag"):
-                _drop(call.cloud, kind, f"{name}/")
+                drop(call.cloud, kind, f"{name}/")
             call.cloud.policies.drop(name)
         return {}
 
-    return call.cloud.operations.run(_operation(call, name), (call.duration_s, gone))
+    return call.cloud.operations.run(operation(call, name), (call.duration_s, gone))
 
 
-def _drop(state: State, kind: str, prefix: str) -> None:
+def drop(state: State, kind: str, prefix: str) -> None:
     table = state.table(kind)
     for name in [name for name in table if name.startswith(prefix)]:
         del table[name]
@@ -315,10 +315,10 @@ def _drop(state: State, kind: str, prefix: str) -> None:
 
 serve_policies(
     service,
-    _REPOSITORIES,
+    REPOSITORIES,
     "artifactregistry.repositories",
-    on=_repository_name,
-    there=lambda call: str(_repository(call)["name"]),
+    on=repository_name,
+    there=lambda call: str(the_repository(call)["name"]),
 )
 
 # -- locations and operations --------------------------------------------------------------------------------------
@@ -336,246 +336,13 @@ def list_locations(call: Call) -> Mapping[str, Any]:
     return {"locations": [{"name": f"{project}/locations/{at}", "locationId": at} for at in found], **more}
 
 
-@service.method("artifactregistry.projects.locations.get", permission="artifactregistry.locations.get", on=_name)
+@service.method("artifactregistry.projects.locations.get", permission="artifactregistry.locations.get", on=name_of)
 def get_location(call: Call) -> Mapping[str, Any]:
-    at = _name(call).rpartition("/")[2]
+    at = name_of(call).rpartition("/")[2]
     if catalog.repository_location_problem(at, call.cloud.universe):
-        raise not_found(f"Location {_name(call)} is not found.")
-    return {"name": _name(call), "locationId": at}
+        raise not_found(f"Location {name_of(call)} is not found.")
+    return {"name": name_of(call), "locationId": at}
 
 
 # The API has no permission of its own for reading an operation.
-serve_operations(service, "artifactregistry.projects.locations.operations", None, on=_name)
-
-
-# -- images, by the three views that the API has of them -----------------------------------------------------------
-
-
-def _in_repository(call: Call) -> str:
-    """The repository that a call lists or reads from; it must be there."""
-    name: str = _repository(call)["name"]
-    return name
-
-
-def _tags(state: State, version: str) -> list[str]:
-    package = version.partition("/versions/")[0]
-    return [t["name"] for t in _below(state, "artifactregistry.tag", f"{package}/tags/") if t["version"] == version]
-
-
-def _docker_image(state: State, version: Mapping[str, Any]) -> dict[str, Any]:
-    package, _, digest = version["name"].partition("/versions/")
-    repository, _, name = package.partition("/packages/")
-    registry = state.table("artifactregistry.repository")[repository]["registryUri"]
-    return {
-        "name": f"{repository}/dockerImages/{name}@{digest}",
-        "uri": f"{registry}/{name.replace('%2F', '/')}@{digest}",
-        "tags": [tag.rpartition("/")[2] for tag in _tags(state, version["name"])],
-        "imageSizeBytes": version["metadata"]["imageSizeBytes"],
-        "mediaType": _MEDIA_TYPE,
-        "uploadTime": version["createTime"],
-        "updateTime": version["updateTime"],
-    }
-
-
-@service.method(
-    f"{_REPOSITORIES}.dockerImages.list",
-    permission="artifactregistry.dockerimages.list",
-    on=_repository_name,
-    reads=PARAMS,
-)
-def list_images(call: Call) -> Mapping[str, Any]:
-    versions = list(_below(call.cloud, "artifactregistry.version", f"{_in_repository(call)}/"))
-    found, more = page(call, versions, default=_PAGE, most=_PAGE)
-    return {"dockerImages": [_docker_image(call.cloud, version) for version in found], **more}
-
-
-@service.method(
-    f"{_REPOSITORIES}.dockerImages.get", permission="artifactregistry.dockerimages.get", on=_repository_name
-)
-def get_image(call: Call) -> Mapping[str, Any]:
-    """By digest (`NAME@sha256:...`), or by tag (`NAME:TAG`), as the resource names of the API allow."""
-    repository, short = _in_repository(call), call.params["name"].rpartition("/")[2]
-    match = _REFERENCE.fullmatch(short)
-    image = match and Image("", "", "", match["path"], match["tag"] or "", match["digest"] or "")
-    package = f"{repository}/packages/{image.name}" if image else ""
-    tag = call.cloud.table("artifactregistry.tag").get(f"{package}/tags/{image.tag}") if image else None
-    name = tag["version"] if tag else f"{package}/versions/{image.digest if image else ''}"
-    version = call.cloud.table("artifactregistry.version").get(name)
-    if version is None:
-        raise not_found(f"Image {call.params['name']} was not found.")
-    return _docker_image(call.cloud, version)
-
-
-def _packages(state: State, repository: str) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
-    for version in _below(state, "artifactregistry.version", f"{repository}/"):
-        name = version["name"].partition("/versions/")[0]
-        package = found.setdefault(name, {"name": name, "createTime": version["createTime"]})
-        package["updateTime"] = max(package.get("updateTime", ""), version["updateTime"])
-    return found
-
-
-def _package(call: Call) -> dict[str, Any]:
-    """The package that a call is about or in."""
-    name = call.params.get("name") or call.params["parent"]
-    name = canonical(call, "/".join(name.split("/")[:8]))
-    found = _packages(call.cloud, _in_repository(call)).get(name)
-    if found is None:
-        raise not_found(f'Package "{name}" was not found.')
-    return found
-
-
-@service.method(
-    f"{_REPOSITORIES}.packages.list",
-    permission="artifactregistry.packages.list",
-    on=_repository_name,
-    reads=PARAMS,
-)
-def list_packages(call: Call) -> Mapping[str, Any]:
-    found, more = page(call, list(_packages(call.cloud, _in_repository(call)).values()), default=_PAGE, most=_PAGE)
-    return {"packages": found, **more}
-
-
-@service.method(f"{_REPOSITORIES}.packages.get", permission="artifactregistry.packages.get", on=_repository_name)
-def get_package(call: Call) -> Mapping[str, Any]:
-    return _package(call)
-
-
-@service.method(
-    f"{_REPOSITORIES}.packages.delete",
-    permission="artifactregistry.packages.delete",
-    on=_repository_name,
-    answers="Empty",
-)
-def delete_package(call: Call) -> Operation:
-    name = _package(call)["name"]
-    for tag in _below(call.cloud, "artifactregistry.tag", f"{name}/tags/"):
-        _require_mutable(_repository(call), tag["name"])
-
-    def gone() -> Mapping[str, Any]:
-        for kind in ("artifactregistry.version", "artifactregistry.tag"):
-            _drop(call.cloud, kind, f"{name}/")
-        return {}
-
-    return call.cloud.operations.run(_operation(call, name), (call.duration_s, gone))
-
-
-def _row(call: Call, kind: str) -> dict[str, Any]:
-    """The version or tag that a call is about."""
-    _in_repository(call)
-    found = call.cloud.table(f"artifactregistry.{kind}").get(_name(call))
-    if found is None:
-        raise not_found(f'{kind.capitalize()} "{_name(call)}" was not found.')
-    return found
-
-
-def _version_shown(call: Call, version: Mapping[str, Any]) -> dict[str, Any]:
-    names = _tags(call.cloud, version["name"]) if call.params.get("view") == "FULL" else []
-    tags = call.cloud.table("artifactregistry.tag")
-    return {**version, **({"relatedTags": [tags[name] for name in names]} if names else {})}
-
-
-@service.method(
-    f"{_REPOSITORIES}.packages.versions.list",
-    permission="artifactregistry.versions.list",
-    on=_repository_name,
-    reads=("view", *PARAMS),
-)
-def list_versions(call: Call) -> Mapping[str, Any]:
-    prefix = f"{_package(call)['name']}/versions/"
-    found, more = page(call, list(_below(call.cloud, "artifactregistry.version", prefix)), default=_PAGE, most=_PAGE)
-    return {"versions": [_version_shown(call, version) for version in found], **more}
-
-
-@service.method(
-    f"{_REPOSITORIES}.packages.versions.get",
-    permission="artifactregistry.versions.get",
-    on=_repository_name,
-    reads=("view",),
-)
-def get_version(call: Call) -> Mapping[str, Any]:
-    return _version_shown(call, _row(call, "version"))
-
-
-@service.method(
-    f"{_REPOSITORIES}.packages.versions.delete",
-    permission="artifactregistry.versions.delete",
-    on=_repository_name,
-    reads=("force",),
-    answers="Empty",
-)
-def delete_version(call: Call) -> Operation:
-    name = _row(call, "version")["name"]
-    tags = _tags(call.cloud, name)
-    for tag in tags:
-        _require_mutable(_repository(call), tag)
-    if tags and not call.params.get("force"):
-        raise failed_precondition(f"The version {name} is tagged: delete its tags first, or say force.")
-
-    def gone() -> Mapping[str, Any]:
-        call.cloud.table("artifactregistry.version").pop(name, None)
-        for tag in tags:
-            call.cloud.table("artifactregistry.tag").pop(tag, None)
-        return {}
-
-    return call.cloud.operations.run(_operation(call, name), (call.duration_s, gone))
-
-
-@service.method(
-    f"{_REPOSITORIES}.packages.tags.list",
-    permission="artifactregistry.tags.list",
-    on=_repository_name,
-    reads=PARAMS,
-)
-def list_tags(call: Call) -> Mapping[str, Any]:
-    return _listed(call, "artifactregistry.tag", f"{_package(call)['name']}/tags/", "tags")
-
-
-@service.method(f"{_REPOSITORIES}.packages.tags.get", permission="artifactregistry.tags.get", on=_repository_name)
-def get_tag(call: Call) -> Mapping[str, Any]:
-    return _row(call, "tag")
-
-
-@service.method(
-    f"{_REPOSITORIES}.packages.tags.create",
-    permission="artifactregistry.tags.create",
-    on=_repository_name,
-    reads=("tagId",),
-)
-def create_tag(call: Call) -> Mapping[str, Any]:
-    name = f"{_package(call)['name']}/tags/{call.params.get('tagId', '')}"
-    if name in call.cloud.table("artifactregistry.tag"):
-        raise already_exists(f'Tag "{name}" already exists.')
-    return _tagged(call, name)
-
-
-@service.method(
-    f"{_REPOSITORIES}.packages.tags.patch",
-    permission="artifactregistry.tags.update",
-    on=_repository_name,
-    reads=("updateMask",),  # a tag has but one field to change
-)
-def patch_tag(call: Call) -> Mapping[str, Any]:
-    tag = _row(call, "tag")
-    if call.body.get("version") != tag["version"]:
-        _require_mutable(_repository(call), tag["name"])
-    return _tagged(call, tag["name"])
-
-
-def _tagged(call: Call, name: str) -> dict[str, Any]:
-    version = canonical(call, call.body.get("version") or "projects/-")
-    if (
-        version not in call.cloud.table("artifactregistry.version")
-        or version.partition("/versions/")[0] != (name.partition("/tags/")[0])
-    ):
-        raise not_found(f'Version "{version}" was not found in the package of the tag.')
-    tag = call.cloud.table("artifactregistry.tag")[name] = {"name": name, "version": version}
-    return tag
-
-
-@service.method(f"{_REPOSITORIES}.packages.tags.delete", permission="artifactregistry.tags.delete", on=_repository_name)
-def delete_tag(call: Call) -> Mapping[str, Any]:
-    tag = _row(call, "tag")
-    _require_mutable(_repository(call), tag["name"])
-    del call.cloud.table("artifactregistry.tag")[tag["name"]]
-    return {}
+serve_operations(service, "artifactregistry.projects.locations.operations", None, on=name_of)
