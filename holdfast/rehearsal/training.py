@@ -52,7 +52,7 @@ def compare_with_undisturbed(
     `workloads.trainer.compare` says of each: bit_exact, leaves, differing, step_a, step_b; or error.
 
     Raises:
-        OperatorError: the undisturbed run failed.
+        OperatorError: the undisturbed run failed, or nothing could be compared.
     """
     folder.mkdir(parents=True, exist_ok=True)
 
@@ -60,10 +60,22 @@ def compare_with_undisturbed(
         env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder), **image.env, **variables}
         return processes.run([sys.executable, "-m", module, *args], env=env, cwd=folder)
 
+    def compare(task_dir: Path) -> dict[str, Any]:
+        said = python("workloads.trainer.compare", str(task_dir), undisturbed)
+        try:
+            compared: dict[str, Any] = json.loads(said.stdout.splitlines()[-1])
+        except (IndexError, ValueError):  # it says errors in JSON, unless it could not even start or was killed
+            raise OperatorError(f"nothing was compared (exit code {said.returncode}):\n{_end_of(said)}") from None
+        return compared
+
     plain = {key: str(value) for key, value in env.items() if key != _PACE}
     done = python("workloads.trainer", **plain, CHECKPOINT_DIR=str(folder))
     if done.returncode != 0:
-        raise OperatorError(f"the undisturbed run failed with exit code {done.returncode}:\n{done.stderr.strip()}")
+        raise OperatorError(f"the undisturbed run failed with exit code {done.returncode}:\n{_end_of(done)}")
     undisturbed = str(folder / "local" / str(env.get("HOLDFAST_RUN_ID", "local")) / "0")
-    said = [python("workloads.trainer.compare", str(task_dir), undisturbed).stdout for task_dir in task_dirs]
-    return [json.loads(output.splitlines()[-1]) for output in said]
+    return [compare(task_dir) for task_dir in task_dirs]
+
+
+def _end_of(process: subprocess.CompletedProcess[str]) -> str:
+    """Its last words: the trainer's are on stdout, Python's on stderr."""
+    return "\n".join([*process.stdout.splitlines()[-1:], *process.stderr.splitlines()[-10:]])

@@ -2,6 +2,8 @@
 
 import errno
 import json
+import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from workloads.trainer import checkpoint, compare
 from workloads.trainer.checkpoint import NoReadableCheckpoint, Progress
 from workloads.trainer.config import ConfigError
 from workloads.trainer.digest import digest
+from workloads.trainer.folder import CHECKPOINTS, COMMIT, newest_checkpoint
 
 pytestmark = [
     pytest.mark.jax,
@@ -31,15 +34,15 @@ def state(value: float) -> Any:
 def save(task: Path, *steps: int) -> Path:
     for step in steps:
         progress = Progress(step=step, loss=0.1 * step, productive_seconds=step, run=RUN)
-        checkpoint.save(task / checkpoint.FOLDER, jax.tree.map(np.asarray, state(step)), progress)
+        checkpoint.save(task / CHECKPOINTS, jax.tree.map(np.asarray, state(step)), progress)
     return task
 
 
 def restore(task: Path, run: dict[str, int | float] = RUN) -> tuple[Any, list[int]]:
     damaged: list[int] = []
-    with checkpoint.open_manager(task / checkpoint.FOLDER) as manager:
-        template = jax.eval_shape(lambda: state(0))
-        return checkpoint.restore_latest(manager, template, run, lambda step, _: damaged.append(step)), damaged
+    template = jax.eval_shape(lambda: state(0))
+    found = checkpoint.restore_latest(task / CHECKPOINTS, template, run, lambda step, _: damaged.append(step))
+    return found, damaged
 
 
 def files(task: Path) -> dict[str, int]:
@@ -47,25 +50,32 @@ def files(task: Path) -> dict[str, int]:
 
 
 def truncate_arrays(task: Path, step: int) -> None:
-    paths = [path for path in (task / checkpoint.FOLDER / str(step) / "state").rglob("d/*") if path.is_file()]
+    paths = [path for path in (task / CHECKPOINTS / str(step) / "state").rglob("d/*") if path.is_file()]
     assert paths
     for path in paths:
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
-def flip_progress(task: Path, step: int) -> None:
-    path = task / checkpoint.FOLDER / str(step) / "progress" / "metadata"
-    content = json.loads(path.read_text())
-    path.write_text(json.dumps(content | {"digest": "sha256:0"}))
+def flip(task: Path, step: int, change: dict[str, Any]) -> None:
+    path = task / CHECKPOINTS / str(step) / "progress" / "metadata"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+
+
+def flip_digest(task: Path, step: int) -> None:
+    flip(task, step, {"digest": "sha256:0"})
+
+
+def flip_step(task: Path, step: int) -> None:
+    flip(task, step, {"step": step + 8})
 
 
 def empty_progress(task: Path, step: int) -> None:
-    (task / checkpoint.FOLDER / str(step) / "progress" / "metadata").write_bytes(b"")
+    (task / CHECKPOINTS / str(step) / "progress" / "metadata").write_bytes(b"")
 
 
 def test_the_latest_three_stay_and_the_newest_comes_back_bit_for_bit(tmp_path: Path) -> None:
     save(tmp_path, 1, 2, 3, 4)
-    assert sorted(path.name for path in (tmp_path / checkpoint.FOLDER).iterdir()) == ["2", "3", "4"]
+    assert sorted(path.name for path in (tmp_path / CHECKPOINTS).iterdir()) == ["2", "3", "4"]
     (restored, progress), damaged = restore(tmp_path)
     assert digest(restored) == digest(state(4))
     assert jax.tree.structure(restored) == jax.tree.structure(state(4))
@@ -79,16 +89,44 @@ def test_nothing_to_resume_from(tmp_path: Path) -> None:
 
 def test_a_save_that_was_killed_is_ignored_removed_and_can_be_repeated(tmp_path: Path) -> None:
     save(tmp_path, 1, 2)
-    (tmp_path / checkpoint.FOLDER / "2" / "commit_success.txt").unlink()
-    (tmp_path / checkpoint.FOLDER / "3.orbax-checkpoint-tmp").mkdir()
+    (tmp_path / CHECKPOINTS / "2" / COMMIT).unlink()
+    (tmp_path / CHECKPOINTS / "3.orbax-checkpoint-tmp").mkdir()
     (_, progress), damaged = restore(tmp_path)
     assert (progress.step, damaged) == (1, [])
     save(tmp_path, 2)
-    assert sorted(path.name for path in (tmp_path / checkpoint.FOLDER).iterdir() if path.name.isdigit()) == ["1", "2"]
+    assert sorted(path.name for path in (tmp_path / CHECKPOINTS).iterdir() if path.name.isdigit()) == ["1", "2"]
     assert restore(tmp_path)[0][1].step == 2
 
 
-@pytest.mark.parametrize("damage", [truncate_arrays, flip_progress, empty_progress])
+def test_what_a_killed_save_left_is_gone_before_its_step_is_saved_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a slow mount, too: a removal that went on behind our back would take the new files with the old ones."""
+    save(tmp_path, 1, 2)
+    (tmp_path / CHECKPOINTS / "2" / COMMIT).unlink()
+    rmtree = shutil.rmtree
+
+    def slowly(*args: Any, **options: Any) -> None:
+        time.sleep(0.3)
+        rmtree(*args, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", slowly)
+    restore(tmp_path)
+    assert [path.name for path in (tmp_path / CHECKPOINTS).iterdir()] == ["1"]
+    save(tmp_path, 2)
+    assert newest_checkpoint(tmp_path) == 2
+
+
+def test_a_save_removes_what_a_failed_one_left(tmp_path: Path) -> None:
+    save(tmp_path, 1, 2)
+    (tmp_path / CHECKPOINTS / "2" / COMMIT).unlink()
+    assert newest_checkpoint(tmp_path) == 1
+    save(tmp_path, 2)
+    (restored, _), damaged = restore(tmp_path)
+    assert (digest(restored), damaged) == (digest(state(2)), [])
+
+
+@pytest.mark.parametrize("damage", [truncate_arrays, flip_digest, flip_step, empty_progress])
 def test_damage_falls_back_to_the_one_before_and_sets_the_damaged_aside(tmp_path: Path, damage: Any) -> None:
     save(tmp_path, 1, 2, 3)
     damage(tmp_path, 3)

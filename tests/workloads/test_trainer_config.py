@@ -1,6 +1,7 @@
 import pytest
 
-from workloads.trainer.config import ConfigError, contract, from_env
+from workloads.trainer.config import ConfigError, from_env
+from workloads.trainer.contract import contract
 
 REQUIRED = {"CHECKPOINT_DIR": "/checkpoints"}
 

@@ -77,6 +77,16 @@ def test_preempted_half_way_two_go_on_bit_for_bit_and_one_with_the_same_data(
         assert losses == pytest.approx(of(read_events(other / "events.jsonl"), "step", "loss"), rel=1e-4)
 
 
+def test_one_that_is_stopped_while_it_imports_leaves_none_waiting(trainer: Trainer) -> None:
+    pair = start_pair(trainer, HOLDFAST_GRACE_SECONDS=str(PATIENCE))
+    event(pair[1], lambda each: each["event"] == "start")
+    pair[1].send_signal(signal.SIGTERM)
+    codes, said = ends(pair)
+    assert codes == [143, 143], trainer.errors()
+    assert of(said[0], "step", "step") == []
+    assert "process 0 says" in said[1][-1]["message"]
+
+
 def test_a_dead_peer_ends_the_other_and_a_retry_resumes(trainer: Trainer) -> None:
     pair = start_pair(trainer, HOLDFAST_STEP_SECONDS_MIN="0.2", HOLDFAST_CHECKPOINT_EVERY="1")
     event(pair[0], lambda each: each["event"] == "saved")

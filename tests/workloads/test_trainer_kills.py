@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trainer_process import EVERY, LONG, PATIENCE, STEPS, Trainer, of, parse, until
+from trainer_process import EVERY, LONG, PATIENCE, Trainer, of, parse, until
 
 from workloads.trainer.compare import compare
 from workloads.trainer.events import read_events
@@ -25,7 +25,9 @@ pytestmark = pytest.mark.jax
 
 GRACE_S = 10.0  # Cloud Run's, and the trainer's default
 EACH = 5  # kills in each phase
-KILLS, CHAINS = int(os.environ.get("HOLDFAST_TEST_KILLS", "60")), 2
+KILLS = int(os.environ.get("HOLDFAST_TEST_KILLS", "60"))
+RANDOM_CHAINS = 2
+KEPT = LONG - 2 * EVERY  # the oldest checkpoint of a finished run
 EVALUATE = 3  # steps
 
 
@@ -40,18 +42,23 @@ class Phase:
     hold: str = ""
 
 
-FROM_A_CHECKPOINT = {
-    "import": Phase("start", ("imported",), within_s=0.4),
-    "restore": Phase("imported", ("resumed",), hold=f"{2 * EVERY}/progress/metadata"),
-    "compile": Phase("resumed", ("compiled",), variables={"JAX_ENABLE_COMPILATION_CACHE": "false"}),
-}
-FROM_THE_START = {
-    # The step's own event may come before that of the SIGTERM that has cut its 60 s short.
-    "step": Phase("compiled", ("saved",), within_s=0.3, variables={"HOLDFAST_STEP_SECONDS_MIN": "60"}),
-    "save": Phase("step", ("saved",), variables={"HOLDFAST_CHECKPOINT_EVERY": "1"}, hold="{next}/commit_success.txt"),
-    "evaluation": Phase(
-        "step", ("eval",), within_s=0.3, variables={"HOLDFAST_EVAL_EVERY": "1", "HOLDFAST_EVAL_BATCHES": "1000000"}
-    ),
+# Attempts that get no further than the checkpoint that they find, and attempts that advance by one step.
+CHAINS: dict[str, dict[str, Phase]] = {
+    "from a checkpoint": {
+        "import": Phase("start", ("imported",), within_s=0.4),
+        "restore": Phase("imported", ("resumed",), hold=f"{KEPT}/progress/metadata"),
+        "compile": Phase("resumed", ("compiled",), variables={"JAX_ENABLE_COMPILATION_CACHE": "false"}),
+    },
+    "step by step": {
+        # The step's own event may come before that of the SIGTERM that has cut its 60 s short.
+        "step": Phase("compiled", ("saved",), within_s=0.3, variables={"HOLDFAST_STEP_SECONDS_MIN": "60"}),
+        "save": Phase(
+            "step", ("saved",), variables={"HOLDFAST_CHECKPOINT_EVERY": "1"}, hold="{next}/commit_success.txt"
+        ),
+        "evaluation": Phase(
+            "step", ("eval",), within_s=0.3, variables={"HOLDFAST_EVAL_EVERY": "1", "HOLDFAST_EVAL_BATCHES": "1000000"}
+        ),
+    },
 }
 
 
@@ -68,7 +75,7 @@ def read_to(process: subprocess.Popen[str], name: str) -> list[dict[str, Any]]:
 
 def kill_in(trainer: Trainer, phase: Phase, attempt: int, step: int, wait_s: float) -> None:
     """One attempt, which goes on from `step`, and its end by a SIGTERM in that phase."""
-    variables = {"CLOUD_RUN_TASK_ATTEMPT": str(attempt), **phase.variables}
+    variables = {"HOLDFAST_STEPS": str(LONG), "CLOUD_RUN_TASK_ATTEMPT": str(attempt), **phase.variables}
     hold = phase.hold.format(next=step + 1)
     trainer.release.unlink(missing_ok=True)
     process = trainer.start_holding(hold, **variables) if hold else trainer.start(**variables)
@@ -76,7 +83,7 @@ def kill_in(trainer: Trainer, phase: Phase, attempt: int, step: int, wait_s: flo
     if hold:  # a save has its folder before it commits; to restore there is one
         folder = trainer.task_dir / "checkpoints" / hold.split("/")[0]
         until(lambda: folder.exists() or process.poll() is not None)
-    time.sleep(wait_s)
+    time.sleep(0.05 + wait_s)  # beyond the check that comes before a step
     began = time.monotonic()
     process.send_signal(signal.SIGTERM)
     if hold:
@@ -91,23 +98,26 @@ def kill_in(trainer: Trainer, phase: Phase, attempt: int, step: int, wait_s: flo
     assert not set(phase.ends) & set(before), names
 
 
-@pytest.mark.parametrize("name", [*FROM_A_CHECKPOINT, *FROM_THE_START])
-def test_sigterm_in_each_phase(name: str, trainer: Trainer, reference: Path) -> None:
-    phase = (FROM_A_CHECKPOINT | FROM_THE_START)[name]
-    advances = name in FROM_THE_START  # by one step an attempt
-    if not advances:
-        kept = str(2 * EVERY)
-        shutil.copytree(reference / "checkpoints" / kept, trainer.task_dir / "checkpoints" / kept)
-    rng = random.Random(name)
-    for attempt in range(EACH):
-        kill_in(trainer, phase, attempt, attempt if advances else 2 * EVERY, rng.uniform(0, phase.within_s))
-    code, last = trainer.run(CLOUD_RUN_TASK_ATTEMPT=str(EACH))
+@pytest.mark.parametrize("chain", CHAINS)
+def test_sigterm_in_each_phase(chain: str, trainer: Trainer, long_reference: Path) -> None:
+    advances = chain == "step by step"
+    start = reached = 0 if advances else KEPT
+    if start:
+        kept = f"checkpoints/{start}"
+        shutil.copytree(long_reference / kept, trainer.task_dir / kept)
+    rng, attempt = random.Random(chain), 0
+    for phase in CHAINS[chain].values():
+        for _ in range(EACH):
+            kill_in(trainer, phase, attempt, reached, rng.uniform(0, phase.within_s))
+            attempt += 1
+            reached += advances
+    code, last = trainer.run(HOLDFAST_STEPS=str(LONG), CLOUD_RUN_TASK_ATTEMPT=str(attempt))
     assert code == 0, trainer.errors()
-    assert of(last, "resumed", "from_step") == [EACH if advances else 2 * EVERY]
+    assert of(last, "resumed", "from_step") == [reached]
     events = read_events(trainer.task_dir / "events.jsonl")
     assert of(events, "fallback", "step") == []
-    assert of(events, "step", "step") == list(range(1 if advances else 2 * EVERY + 1, STEPS + 1))
-    assert compare(trainer.task_dir, reference)["bit_exact"]
+    assert of(events, "step", "step") == list(range(start + 1, LONG + 1))
+    assert compare(trainer.task_dir, long_reference)["bit_exact"]
 
 
 def phase_of(events: list[dict[str, Any]]) -> str:
@@ -124,12 +134,12 @@ def phase_of(events: list[dict[str, Any]]) -> str:
     return {"start": "import", "imported": "restore", "resumed": "compile", "fresh": "compile"}.get(last, "step")
 
 
-@pytest.mark.parametrize("chain", range(CHAINS))
+@pytest.mark.parametrize("chain", range(RANDOM_CHAINS))
 def test_random_kills(chain: int, tmp_path: Path, shared: Path, long_reference: Path) -> None:
     rng, began = random.Random(chain), time.monotonic()
     kills: collections.Counter[tuple[str, str]] = collections.Counter()
     runs: list[Trainer] = []
-    while (wanted := KILLS // CHAINS - kills.total()) > 0:
+    while (wanted := KILLS // RANDOM_CHAINS - kills.total()) > 0:
         trainer = Trainer(tmp_path, shared / "compiled", f"run-{len(runs)}")
         runs.append(trainer)
         try:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from trainer_process import PATIENCE, STEPS, Trainer, event, of, until
 
+from workloads.trainer import files
 from workloads.trainer.events import read_events
 from workloads.trainer.lease import FILE, AnotherWriter, Lease
 
@@ -54,10 +55,32 @@ def test_a_released_lease_is_free_at_once(tmp_path: Path) -> None:
     assert acquire(lease(tmp_path, "two")) == []
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"v": 2}'])
+@pytest.mark.parametrize("content", ["", "[]", '{"v": 1, "hol', '{"v": 1}', '{"v": 2}'])
 def test_a_file_that_is_no_lease_keeps_nobody_out(tmp_path: Path, content: str) -> None:
     (tmp_path / FILE).write_text(content)
     assert acquire(lease(tmp_path)) == []
+
+
+def test_two_that_write_at_once_leave_the_whole_file_of_one(tmp_path: Path) -> None:
+    failed: list[Exception] = []
+
+    def write(who: str) -> None:
+        try:
+            for _ in range(100):
+                files.replace(tmp_path / FILE, {"v": 1, "holder": who * 1000})
+        except Exception as error:
+            failed.append(error)
+
+    writers = [threading.Thread(target=write, args=(who,)) for who in "ab"]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert failed == []
+    found = files.read(tmp_path / FILE, 1, {"holder"})
+    assert found
+    assert set(found["holder"]) in ({"a"}, {"b"})
+    assert list(tmp_path.iterdir()) == [tmp_path / FILE]
 
 
 def test_a_clock_that_is_hours_ahead_is_waited_for_one_lease_only(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -32,21 +33,21 @@ def assert_as_undisturbed(trainer: Trainer, reference: Path) -> None:
 
 def test_sigterm_in_a_step_saves_at_its_end_and_loses_nothing(trainer: Trainer, reference: Path) -> None:
     process = trainer.start(HOLDFAST_STEP_SECONDS_MIN="30", HOLDFAST_GRACE_SECONDS=str(PATIENCE))
-    event(process, lambda each: each["event"] == "start")
-    until(lambda: (trainer.task_dir / "checkpoints").exists())  # the imports are over: soon in the first step's wait
-    time.sleep(1)
+    event(process, lambda each: each["event"] == "compiled")
+    time.sleep(0.5)  # in the first step's wait
     process.send_signal(signal.SIGTERM)
     process.send_signal(signal.SIGTERM)
     assert leave(process) == 143, trainer.errors()
     first = read_events(trainer.task_dir / "events.jsonl")
     reached = of(first, "step", "step")
-    assert of(first, "saved", "step") == reached[-1:]
+    assert of(first, "saved", "step") == reached == [1]
     assert of(first, "sigterm", "message") == ["SIGTERM received"]
     assert (first[-1]["event"], first[-1]["code"]) == ("exit", 143)
+    assert first[-1]["message"] == "preempted; step 1 is saved, and a retry resumes from it"
 
     code, second = trainer.run(CLOUD_RUN_TASK_ATTEMPT="1")
     assert code == 0, trainer.errors()
-    assert of(second, "resumed", "from_step") == reached[-1:]
+    assert of(second, "resumed", "from_step") == reached
     assert reached + of(second, "step", "step") == list(range(1, STEPS + 1))
     assert_as_undisturbed(trainer, reference)
 
@@ -96,7 +97,27 @@ def test_sigterm_during_the_imports(trainer: Trainer, grace: float) -> None:
     events = read_events(trainer.task_dir / "events.jsonl")
     assert [each["event"] for each in events] == ["start", "sigterm", "exit"]
     assert ("without a last save" in events[-1]["message"]) == (grace < 1)
-    assert grace < 1 or "none yet means from step 0" in events[-1]["message"]
+    assert "no checkpoint is saved yet, so a retry starts from step 0" in events[-1]["message"]
+
+
+def test_sigterm_during_a_restart_tells_which_step_is_saved(finished: Trainer) -> None:
+    """And whatever fails after it is part of the preemption: mounts and peers are taken away as well."""
+    (finished.task_dir / "result.json").unlink()
+    arrays = finished.task_dir / "checkpoints" / str(STEPS) / "state" / "d"
+    process = finished.start_holding(f"{STEPS}/progress/metadata", HOLDFAST_GRACE_SECONDS=str(PATIENCE))
+    event(process, lambda each: each["event"] == "imported")
+    process.send_signal(signal.SIGTERM)
+    event(process, lambda each: each["event"] == "sigterm")
+    shutil.rmtree(arrays)
+    arrays.symlink_to(arrays)  # whoever opens a file in it is told ELOOP
+    finished.release.touch()
+    assert leave(process) == 143, finished.errors()
+    last = read_events(finished.task_dir / "events.jsonl")[-1]
+    assert (last["event"], last["message"]) == (
+        "exit",
+        f"preempted; step {STEPS} is saved, and a retry resumes from it",
+    )
+    assert "symbolic links" in finished.errors()
 
 
 def test_evaluations_are_told_and_change_nothing(trainer: Trainer, reference: Path) -> None:
@@ -169,6 +190,7 @@ def test_a_run_can_be_prolonged_but_not_go_back(finished: Trainer) -> None:
     code, events = finished.run(HOLDFAST_STEPS="3")
     assert code == 2
     assert f"already holds step {STEPS + 1}" in events[-1]["message"]
+    assert of(events, "resumed", "from_step") == []
 
 
 def test_bad_configuration_is_told_as_an_event(trainer: Trainer) -> None:
@@ -177,6 +199,14 @@ def test_bad_configuration_is_told_as_an_event(trainer: Trainer) -> None:
     assert (events[0]["event"], events[0]["severity"], events[0]["code"]) == ("exit", "ERROR", 2)
     assert "did you mean HOLDFAST_STEPS?" in events[0]["message"]
     assert not trainer.task_dir.exists()
+
+
+def test_a_folder_that_cannot_be_written_is_told_with_the_way_out(trainer: Trainer) -> None:
+    (trainer.root / "checkpoints").write_text("not a folder")
+    code, events = trainer.run()
+    assert (code, [each["event"] for each in events]) == (1, ["start", "exit"]), trainer.errors()
+    for words in (str(trainer.task_dir), "Not a directory", "mount option uid"):
+        assert words in events[-1]["message"]
 
 
 def test_help_prints_the_contract(trainer: Trainer) -> None:

@@ -53,7 +53,7 @@ def test_a_last_save_is_tried_twice_then_it_is_an_error_and_a_retry_resumes(trai
     assert process.returncode == 1, trainer.errors()
     events = read_events(trainer.task_dir / "events.jsonl")
     assert of(events, "save_failed", "step") == [2 * EVERY, STEPS, STEPS]
-    assert "last save failed" in events[-1]["message"]
+    assert events[-1]["message"] == f"the last save failed twice; step {EVERY} is saved, and a retry resumes from it"
     assert not (trainer.task_dir / "result.json").exists()
     assert checkpoints(trainer) == {str(EVERY)}
 

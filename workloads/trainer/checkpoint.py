@@ -5,6 +5,7 @@ disk: in a mounted bucket without hierarchical namespace a folder's rename is no
 One process of a run reads and writes, so there is no barrier at which another could wait for one that failed.
 """
 
+import contextlib
 import dataclasses
 import shutil
 import time
@@ -19,11 +20,10 @@ from orbax.checkpoint.checkpoint_managers import preservation_policy  # type: ig
 
 from workloads.trainer.config import ConfigError
 from workloads.trainer.digest import digest
+from workloads.trainer.folder import COMMIT
 from workloads.trainer.step import State
 
-FOLDER = "checkpoints"
 KEEP = 3
-COMMIT = "commit_success.txt"  # Orbax's name
 VERSION = 1
 _ALONE = {"active_processes": {0}, "barrier_sync_key_prefix": "process-0"}
 
@@ -42,10 +42,8 @@ class Progress:
     run: dict[str, int | float]  # Config.run
 
 
-def open_manager(directory: Path, to_read: bool = False) -> Any:
-    """Orbax's manager of a folder of checkpoints. Unless opened to read, it removes what a killed save left behind."""
-    if not to_read:
-        directory.mkdir(parents=True, exist_ok=True)
+def open_manager(directory: Path) -> Any:
+    """Orbax's manager of an existing folder of checkpoints."""
     alone = ocp.options.MultiprocessingOptions(**_ALONE)
     return ocp.CheckpointManager(
         directory,
@@ -58,7 +56,8 @@ def open_manager(directory: Path, to_read: bool = False) -> Any:
             atomicity_options=ocp.options.AtomicityOptions(mode=ocp.options.AtomicityMode.COMMIT_FILE),
             create=False,
             multiprocessing_options=alone,
-            cleanup_tmp_directories=not to_read,
+            # Orbax does that in the background, where it would meet the next save of the same step: _remove_incomplete.
+            cleanup_tmp_directories=False,
             enable_async_checkpointing=False,
             lightweight_initialize=True,  # a damaged checkpoint's metadata must not stop us here
         ),
@@ -74,35 +73,53 @@ def save(directory: Path, state: Any, progress: Progress) -> str:
     fingerprint = digest(state)
     content = {"v": VERSION, "digest": fingerprint, **dataclasses.asdict(progress)}
     args = ocp.args.Composite(state=ocp.args.StandardSave(state), progress=ocp.args.JsonSave(content))
+    directory.mkdir(parents=True, exist_ok=True)
+    target = directory / str(progress.step)
+    _remove_incomplete(target)
     # A manager a save, which costs 3 ms: none has to be trusted after a failure.
     try:
         with open_manager(directory) as manager:
             if progress.step not in manager.all_steps():  # else an earlier try failed after its commit
                 manager.save(progress.step, args=args, force=True)
     except Exception:
-        partial = directory / str(progress.step)
-        if not (partial / COMMIT).exists():
-            shutil.rmtree(partial, ignore_errors=True)  # the disk may be full
+        with contextlib.suppress(OSError):
+            _remove_incomplete(target)  # the disk may be full
         raise
     return fingerprint
 
 
+def _remove_incomplete(checkpoint: Path) -> None:
+    """Removes what is not complete, which is ignored otherwise. Raises OSError."""
+    if checkpoint.is_dir() and not (checkpoint / COMMIT).exists():
+        shutil.rmtree(checkpoint)
+
+
 def restore_latest(
-    manager: Any, template: State, run: dict[str, int | float], on_damaged: Callable[[int, str], None]
+    directory: Path, template: State, run: dict[str, int | float], on_damaged: Callable[[int, str], None]
 ) -> tuple[State, Progress] | None:
     """The newest checkpoint that can be read and has the digest it was saved with; None when there is none at all.
 
-    The arrays are on the host.
+    The arrays are on the host. What killed saves left behind is removed.
 
     template: the state's shapes and dtypes (jax.eval_shape).
     on_damaged: called with (step, reason) for each checkpoint passed over. Once a good one is found they are set aside.
     Raises ConfigError when the checkpoint belongs to a run with other values than `run`, NoReadableCheckpoint when
     all are damaged, and what a failing mount or device raised, which says nothing about the checkpoint: a retry reads
-    it again. None of these changes anything on disk.
+    it again. None of these changes any complete checkpoint.
     """
-    steps = sorted(manager.all_steps(), reverse=True)
+    directory.mkdir(parents=True, exist_ok=True)
+    for path in directory.iterdir():
+        with contextlib.suppress(OSError):  # it is ignored as well as gone
+            _remove_incomplete(path)
+    with open_manager(directory) as manager:
+        return _newest_good(manager, template, run, on_damaged)
+
+
+def _newest_good(
+    manager: Any, template: State, run: dict[str, int | float], on_damaged: Callable[[int, str], None]
+) -> tuple[State, Progress] | None:
     damaged: list[int] = []
-    for step in steps:
+    for step in sorted(manager.all_steps(), reverse=True):
         try:
             restored = _restore(manager, step, template, run)
         except ConfigError:
@@ -111,9 +128,9 @@ def restore_latest(
             if not _is_damage(error):
                 raise
             damaged.append(step)
-            on_damaged(step, f"{type(error).__name__}: {error}"[:500])
+            on_damaged(step, f"{type(error).__name__}: {error}"[:1000])
         else:
-            _set_aside(manager, damaged)
+            _set_aside(Path(manager.directory), damaged)
             return restored
     if damaged:
         raise NoReadableCheckpoint(
@@ -148,6 +165,8 @@ def _restore(manager: Any, step: int, template: State, run: dict[str, int | floa
             f"checkpoint {step} in {manager.directory} has version {version}, this trainer reads {VERSION}"
         )
     progress = Progress(**content)
+    if progress.step != step:  # the digest covers the arrays only
+        raise ValueError(f"it says that it is of step {progress.step}")
     _refuse_another_run(manager.directory, progress.run, run)
     state: State = jax.tree.map(np.asarray, restore_state(manager, step, template))
     if digest(state) != fingerprint:
@@ -174,11 +193,9 @@ def _refuse_another_run(directory: Any, saved: dict[str, int | float], now: dict
         )
 
 
-def _set_aside(manager: Any, steps: list[int]) -> None:
+def _set_aside(directory: Path, steps: list[int]) -> None:
     """Moves damaged checkpoints away: the run can save these steps again, and somebody can look at them."""
     for step in steps:
-        target = Path(manager.directory).parent / "damaged" / f"{step}-{time.time_ns()}"
+        target = directory.parent / "damaged" / f"{step}-{time.time_ns()}"
         target.parent.mkdir(exist_ok=True)
-        (Path(manager.directory) / str(step)).rename(target)
-    if steps:
-        manager.reload()
+        (directory / str(step)).rename(target)

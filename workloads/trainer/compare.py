@@ -15,6 +15,7 @@ import numpy as np
 
 from workloads.trainer import checkpoint
 from workloads.trainer.digest import leaves
+from workloads.trainer.folder import CHECKPOINTS
 
 
 class Comparison(TypedDict):
@@ -45,12 +46,12 @@ def _same(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def _newest(task_dir: Path) -> tuple[int, dict[str, np.ndarray]]:
-    directory = (task_dir / checkpoint.FOLDER).absolute()
+    directory = (task_dir / CHECKPOINTS).absolute()
     if not directory.is_dir():
         raise FileNotFoundError(
             f"{directory} does not exist; give a task's folder, CHECKPOINT_DIR/<job>/<run id>/<task index>"
         )
-    with checkpoint.open_manager(directory, to_read=True) as manager:
+    with checkpoint.open_manager(directory) as manager:
         step = manager.latest_step()
         if step is None:
             raise FileNotFoundError(f"{directory} holds no complete checkpoint; let the task run first")

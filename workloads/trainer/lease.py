@@ -20,6 +20,7 @@ from workloads.trainer import files
 
 FILE = "lease.json"
 VERSION = 1
+_KEYS = frozenset({"holder", "execution", "attempt", "seconds", "expires"})
 _LOOKS = 20  # a waiting writer's, during one lease
 
 
@@ -49,7 +50,7 @@ class Lease:
         Waits for another's to run out, at most as long as that lease lasts; on_wait: called with the holder and the
         seconds. Raises AnotherWriter when it was renewed instead, OSError when it cannot be read or written.
         """
-        found = files.read(self._path, VERSION)
+        found = self._read()
         if found and not self._succeeds(found) and not self._outwait(found, stop, on_wait):
             return False
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -65,7 +66,7 @@ class Lease:
                 raise AnotherWriter(f"{self._path.parent} was taken over before")
             if not self._held:
                 return
-            found = files.read(self._path, VERSION)
+            found = self._read()
             if not found or found["holder"] == self._mine["holder"]:
                 self._write()
                 return
@@ -78,7 +79,7 @@ class Lease:
     def release(self) -> None:
         """Lets the next writer in at once. What cannot be released runs out."""
         with self._lock, contextlib.suppress(OSError):
-            found = files.read(self._path, VERSION) if self._held else None
+            found = self._read() if self._held else None
             self._held = False
             if found and found["holder"] == self._mine["holder"]:
                 self._path.unlink()
@@ -97,7 +98,7 @@ class Lease:
             if stop.wait(min(left, found["seconds"] / _LOOKS)):
                 return False
             try:
-                now = files.read(self._path, VERSION)
+                now = self._read()
             except OSError as error:
                 if error.errno != errno.ESTALE:  # GCS FUSE: replaced on another mount since we last looked
                     raise
@@ -110,6 +111,9 @@ class Lease:
                     "nothing was changed. Cancel that execution or let it end, or use another HOLDFAST_RUN_ID"
                 )
         return True
+
+    def _read(self) -> dict[str, Any] | None:
+        return files.read(self._path, VERSION, _KEYS)
 
     def _write(self) -> None:
         files.replace(self._path, self._mine | {"expires": time.time() + self._seconds})

@@ -32,6 +32,6 @@ def write(path: Path, result: Result) -> None:
 def read(path: Path) -> dict[str, Any] | None:
     """The result, or None when there is none that can be read: then the checkpoints tell."""
     try:
-        return files.read(path, VERSION)
+        return files.read(path, VERSION, Result.__annotations__.keys())
     except OSError:
         return None

@@ -6,39 +6,19 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from workloads.trainer import checkpoint, distributed, result
+from workloads.trainer import attempt as attempts
+from workloads.trainer import distributed
 from workloads.trainer import step as stepping
+from workloads.trainer.attempt import Attempt
 from workloads.trainer.checkpoint import Progress
-from workloads.trainer.config import EXIT_ANOTHER_WRITER, EXIT_DONE, EXIT_ERROR, EXIT_PREEMPTED, Config, ConfigError
-from workloads.trainer.digest import digest
-from workloads.trainer.events import EventLog
-from workloads.trainer.lease import AnotherWriter, Lease
+from workloads.trainer.config import Config, ConfigError
 from workloads.trainer.step import State
-
-
-@dataclasses.dataclass(frozen=True)
-class Attempt:
-    """What one attempt works with. `lease` is process 0's; the others have a claim to nothing and write nothing."""
-
-    config: Config
-    log: EventLog
-    stop: threading.Event
-    lease: Lease
-
-    @property
-    def checkpoints(self) -> Path:
-        return self.config.task_dir / checkpoint.FOLDER
-
-    @property
-    def writes(self) -> bool:
-        return self.config.process_id == 0
 
 
 def run(attempt: Attempt) -> int:
@@ -58,7 +38,7 @@ def run(attempt: Attempt) -> int:
     saved = True
     if progress.step < config.steps and not distributed.agreed(attempt.stop):
         state, progress, saved = _train(attempt, mesh, state, progress)
-    code = distributed.from_first(lambda: np.int32(_end(attempt, state, progress, saved)), np.int32(0))
+    code = distributed.from_first(lambda: np.int32(attempts.end(attempt, state, progress, saved)), np.int32(0))
     distributed.leave()
     return int(code)
 
@@ -71,44 +51,12 @@ def _begin(attempt: Attempt, mesh: Mesh) -> tuple[State, Progress]:
 
     def load() -> dict[str, Any]:
         nonlocal progress
-        restored = _restore(attempt, template["state"])
+        restored = attempts.restore(attempt, template["state"])
         state, progress = restored or (init(), progress)
         return {"state": state, "step": np.int32(progress.step)}
 
     loaded = distributed.from_first(load, template)
     return distributed.replicate(mesh, loaded["state"]), dataclasses.replace(progress, step=int(loaded["step"]))
-
-
-def _restore(attempt: Attempt, template: State) -> tuple[State, Progress] | None:
-    config, log = attempt.config, attempt.log
-
-    def on_damaged(step: int, reason: str) -> None:
-        message = f"checkpoint at step {step} is damaged, falling back to the one before"
-        log.emit("fallback", message, "WARNING", step=step, reason=reason)
-
-    began = time.monotonic()
-    attempt.lease.renew()
-    with checkpoint.open_manager(attempt.checkpoints) as manager:
-        restored = checkpoint.restore_latest(manager, template, config.run, on_damaged)
-    if restored is None:
-        message = "no checkpoint yet: starts from step 0"
-        log.emit("fresh", message, from_step=0, seconds=time.monotonic() - began)
-        return None
-    state, progress = restored
-    log.emit(
-        "resumed",
-        f"resumed from step {progress.step}",
-        from_step=progress.step,
-        seconds=time.monotonic() - began,
-        productive_seconds=progress.productive_seconds,
-        digest=digest(state),
-    )
-    if progress.step > config.steps:
-        raise ConfigError(
-            f"HOLDFAST_STEPS={config.steps}, but {attempt.checkpoints} already holds step {progress.step}, "
-            f"and a run cannot go back; set at least {progress.step}, or use another HOLDFAST_RUN_ID"
-        )
-    return state, progress
 
 
 def _train(attempt: Attempt, mesh: Mesh, state: State, progress: Progress) -> tuple[State, Progress, bool]:
@@ -137,9 +85,13 @@ def _train(attempt: Attempt, mesh: Mesh, state: State, progress: Progress) -> tu
         if evaluate and progress.step % config.eval_every == 0:
             _evaluate(attempt, evaluate, share_out, state, progress.step)
         due = progress.step % config.checkpoint_every == 0 and progress.step < config.steps
-        if due and _save(attempt, state, progress):
+        if due and attempts.save(attempt, state, progress):
             saved_step = progress.step
-    saved = progress.step == saved_step or _save(attempt, state, progress) or _save(attempt, state, progress)
+    saved = (
+        progress.step == saved_step
+        or attempts.save(attempt, state, progress)
+        or attempts.save(attempt, state, progress)
+    )
     return state, progress, saved
 
 
@@ -175,68 +127,3 @@ def _evaluate(attempt: Attempt, evaluate: Any, share_out: Callable[..., jax.Arra
         return
     message = f"evaluation at step {step}, loss {loss:.4f}"
     attempt.log.emit("eval", message, step=step, loss=loss, seconds=time.monotonic() - began)
-
-
-def _save(attempt: Attempt, state: State, progress: Progress) -> bool:
-    """Process 0 saves, the others take it as done. A failure is told of and costs the checkpoint, not the training."""
-    if not attempt.writes:
-        return True
-    log, step = attempt.log, progress.step
-    began = time.monotonic()
-    try:
-        attempt.lease.renew()
-        fingerprint = checkpoint.save(attempt.checkpoints, jax.tree.map(np.asarray, state), progress)
-    except AnotherWriter:
-        return False
-    except Exception as error:  # Orbax, TensorStore and the file system each have their own
-        message = f"checkpoint at step {step} could not be saved; the one before stays"
-        reason = f"{type(error).__name__}: {error}"[:500]
-        log.emit("save_failed", message, "ERROR", step=step, seconds=time.monotonic() - began, reason=reason)
-        return False
-    seconds = time.monotonic() - began
-    log.emit("saved", f"saved checkpoint at step {step}", step=step, seconds=seconds, digest=fingerprint)
-    return True
-
-
-def _end(attempt: Attempt, state: State, progress: Progress, saved: bool) -> int:
-    """Process 0 decides how the attempt ended, and writes the result if it is the end of the run."""
-    if attempt.lease.lost.is_set():
-        return EXIT_ANOTHER_WRITER
-    if progress.step < attempt.config.steps:
-        return EXIT_PREEMPTED
-    if not saved:
-        return EXIT_ERROR
-    try:
-        attempt.lease.renew()
-    except AnotherWriter:
-        return EXIT_ANOTHER_WRITER
-    _finish(attempt.config, attempt.log, state, progress)
-    return EXIT_DONE
-
-
-def _finish(config: Config, log: EventLog, state: State, progress: Progress) -> None:
-    fingerprint = digest(state["params"])
-    result.write(
-        config.task_dir / result.FILE,
-        {
-            "v": result.VERSION,
-            "job": config.job,
-            "run_id": config.run_name,
-            "task_index": config.task_index,
-            "steps_total": config.steps,
-            "step": progress.step,
-            "loss": progress.loss,
-            "digest": fingerprint,
-            "productive_seconds": progress.productive_seconds,
-            "run": progress.run,
-        },
-    )
-    log.emit(
-        "done",
-        f"done: {progress.step} steps, loss {progress.loss:.4f}",
-        step=progress.step,
-        steps_total=config.steps,
-        loss=progress.loss,
-        productive_seconds=progress.productive_seconds,
-        digest=fingerprint,
-    )
