@@ -99,6 +99,7 @@ class Services(_Frozen):
     """APIs by their Service Usage names. Sources: services.yaml."""
 
     cloud_run_job: tuple[str, ...]
+    gke_tpu: tuple[str, ...]
     known: Mapping[str, str]
     enabled_by_default: frozenset[str]
     batch_enable_max: int

@@ -24,6 +24,7 @@ VERSIONS: Mapping[str, tuple[str, ...]] = {
     "cloudbuild": ("v1",),
     "cloudresourcemanager": ("v1",),
     "compute": ("v1",),
+    "container": ("v1beta1",),
     "iam": ("v1",),
     "logging": ("v2",),
     "mockgcp": ("v1",),

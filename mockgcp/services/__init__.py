@@ -7,6 +7,7 @@ from mockgcp.services import (
     budgets,
     cloudbuild,
     compute,
+    container,
     iam,
     logging,
     monitoring,
@@ -19,6 +20,9 @@ from mockgcp.services import (
 from mockgcp.services import artifactregistry_images as artifactregistry_images  # with artifactregistry
 from mockgcp.services import compute_networks as compute_networks  # registers its methods with compute
 from mockgcp.services import compute_routers as compute_routers  # registers its methods with compute
+from mockgcp.services import container_clusters as container_clusters  # registers its methods with container
+from mockgcp.services import container_nodes as container_nodes  # registers its method with compute
+from mockgcp.services import container_pools as container_pools  # registers its methods with container
 from mockgcp.services import logging_metrics as logging_metrics  # registers its methods with logging
 from mockgcp.services import monitoring_alerts as monitoring_alerts  # with monitoring
 from mockgcp.services import run_executions as run_executions  # registers its methods with run and reports
@@ -30,6 +34,7 @@ SERVICES: tuple[Service, ...] = (
     iam.service,
     storage.service,
     compute.service,
+    container.service,
     artifactregistry.service,
     cloudbuild.service,
     run.service,

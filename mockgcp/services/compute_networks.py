@@ -363,5 +363,9 @@ def delete_subnet(call: Call) -> Operation:
                 raise in_use("subnetwork", name, user)
         if address := run_needs.address_in(call.cloud, name):
             raise in_use("subnetwork", name, address)
+        # Its nodes and control plane are in it.
+        for user, cluster in call.cloud.table("container.cluster").items():
+            if cluster["networkConfig"]["subnetwork"] == name:
+                raise in_use("subnetwork", name, user)
 
     return start(call, name, lambda: call.cloud.table("compute.subnetwork").pop(name), check)

@@ -206,7 +206,7 @@ class Provider:
         chosen = {k: v for k, v in after.items() if k in kind.computed and before.get(k) is None}
         before |= project(kind.table, kind.inputs, chosen, live, kind.computed)
         before |= {k: v for k, v in after.items() if kind.table.same(k, v, before.get(k))}
-        changes = compare(before, after, replace_on=kind.replace_on, computed=kind.computed)
+        changes = compare(before, after, replace_on=kind.replace_on, in_place=kind.in_place, computed=kind.computed)
         if kind.update is None:
             changes = [Change(change.path, change.action, True) for change in changes]
         name = kind.auto_name.field if kind.auto_name else None

@@ -23,15 +23,25 @@ class Change:
 
 
 def compare(
-    old: Mapping[str, Value], new: Mapping[str, Value], *, replace_on: frozenset[str], computed: frozenset[str]
+    old: Mapping[str, Value],
+    new: Mapping[str, Value],
+    *,
+    replace_on: frozenset[str],
+    computed: frozenset[str],
+    in_place: frozenset[str] = frozenset(),
 ) -> list[Change]:
     """The changes from `old` to `new`.
 
-    `replace_on` are paths without indexes; anything at or below one replaces. Leaving out a property in `computed`
-    keeps what the server chose, so it is no change; neither is a false, 0 or empty list where there was none.
+    `replace_on` are paths without indexes; anything at or below one replaces, but for what is at or below one of
+    `in_place`. Leaving out a property in `computed` keeps what the server chose, so it is no change; neither is a
+    false, 0 or empty list where there was none.
     """
     found = _walk(reveal(old), reveal(new), "", computed)
-    return [Change(path, action, _at_or_below(_bare(path), replace_on)) for path, action in found]
+    return [Change(path, action, _replaces(_bare(path), replace_on, in_place)) for path, action in found]
+
+
+def _replaces(path: str, replace_on: frozenset[str], in_place: frozenset[str]) -> bool:
+    return _at_or_below(path, replace_on) and not _at_or_below(path, in_place)
 
 
 def _walk(old: Value, new: Value, path: str, computed: frozenset[str]) -> Iterator[tuple[str, Action]]:

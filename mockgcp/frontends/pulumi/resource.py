@@ -102,7 +102,8 @@ class ResourceType:
         import_id: how an id given to `pulumi import` or `get` is taken apart into properties; None: not importable.
         table: how properties become REST and back.
         defaults: the provider's own defaults by dotted path.
-        replace_on: paths whose change replaces; `computed`: paths the server fills in when they are left out.
+        replace_on: paths whose change replaces; `in_place`: paths below one of them whose change does not.
+        computed: paths the server fills in when they are left out.
         auto_name: the property that gets a generated name.
         in_project: whether `project` comes from the provider's configuration when it is left out.
         create, read, update, delete: the calls; update None: every change replaces.
@@ -123,6 +124,7 @@ class ResourceType:
     table: Table = field(default_factory=Table)
     defaults: Mapping[str, Value] = field(default_factory=dict)
     replace_on: frozenset[str] = frozenset()
+    in_place: frozenset[str] = frozenset()
     computed: frozenset[str] = frozenset()
     auto_name: AutoName | None = None
     in_project: bool = True

@@ -28,6 +28,8 @@ REPOSITORY = "gcp:artifactregistry/repository:Repository"
 REPOSITORY_MEMBER = "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember"
 ACCOUNT_MEMBER = "gcp:serviceaccount/iAMMember:IAMMember"
 SERVICE = "gcp:projects/service:Service"
+CLUSTER = "gcp:container/cluster:Cluster"
+NODE_POOL = "gcp:container/nodePool:NodePool"
 
 
 def bucket(**changes: Value) -> dict[str, Value]:
@@ -93,7 +95,7 @@ def bucket_member(**changes: Value) -> dict[str, Value]:
 def seeded_cloud() -> Cloud:
     """A cloud with the project, its APIs, and one L4 and the image that the jobs here use."""
     cloud = Cloud()
-    apis = ("artifactregistry", "cloudresourcemanager", "compute", "iam", "run")
+    apis = ("artifactregistry", "cloudresourcemanager", "compute", "container", "iam", "run")
     cloud.seed_project(PROJECT, number=NUMBER).services.update(f"{api}.googleapis.com" for api in apis)
     artifactregistry.seed_image(cloud, IMAGE)
     cloud.quotas.set(PROJECT, catalog.gpu_quota("nvidia-l4", zonal_redundancy=False).quota_id, "*", 1)

@@ -23,7 +23,15 @@ def find(fields: Mapping[str, Kind], path: str) -> Kind | None:
 @pytest.mark.parametrize("kind", RESOURCES.values(), ids=RESOURCES)
 def test_every_path_of_the_tables_is_the_sdks(kind: ResourceType) -> None:
     inputs, table = kind.inputs.fields, kind.table
-    paths = {*kind.replace_on, *kind.computed, *kind.defaults, *table.local, *table.sent_when_zero, *table.spelling}
+    paths = {
+        *kind.replace_on,
+        *kind.in_place,
+        *kind.computed,
+        *kind.defaults,
+        *table.local,
+        *table.sent_when_zero,
+        *table.spelling,
+    }
     assert {path for path in paths if find(inputs, path) is None} == set()
     assert {path for path in table.names if (find(inputs, path) or find(kind.outputs, path)) is None} == set()
     assert kind.auto_name is None or kind.auto_name.field in inputs

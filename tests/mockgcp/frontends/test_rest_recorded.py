@@ -17,10 +17,10 @@ from mockgcp.services import artifactregistry
 
 # The recorded paths begin with the custom endpoint's name.
 _APIS = {"ar": "artifactregistry", "crm": "cloudresourcemanager", "su": "serviceusage"}
-_NOT_EMULATED = {"container", "file"}
+_NOT_EMULATED = {"file"}
 # The echoing server had nothing under the project's number, which the provider asks about; the project is there.
 _FOUND_HERE = f"GET /compute/v1/projects/{NUMBER}"
-_LONGEST_OPERATION_S = 60.0
+_LONGEST_OPERATION_S = 300.0
 
 
 def api_of(request: Mapping[str, Any]) -> str:
@@ -84,6 +84,9 @@ def written(request: Mapping[str, Any]) -> tuple[str, Any]:
         }
     if "accountId" in body:
         return f"{path}/{EMAIL}", body["serviceAccount"]
+    if path.startswith("/container/"):
+        [body] = body.values()
+        return f"{path}/{body['name']}", body
     by_query = [
         value for key, _, value in (each.partition("=") for each in query.split("&")) if key.endswith(("_id", "Id"))
     ]
@@ -105,11 +108,12 @@ def missing(wanted: Any, shown: Any, path: str = "") -> Iterator[str]:
 
 
 def same(wanted: Any, shown: Any) -> bool:
-    """Equal, but for the API's own spelling: of locations, and of references, which come back as full links."""
+    """Equal, but for the API's own spelling: of locations, of versions, which come back in full, and of references,
+    which come back as full links, or as bare names where the link is in a field of its own."""
     if not (isinstance(wanted, str) and isinstance(shown, str)):
         return bool(wanted == shown)
-    linked = "/" in shown and wanted.rpartition("/")[2] == shown.rpartition("/")[2]
-    return linked or wanted.lower() == shown.lower()
+    linked = "/" in shown + wanted and wanted.rpartition("/")[2] == shown.rpartition("/")[2]
+    return linked or wanted.lower() == shown.lower() or shown.startswith(f"{wanted}.")
 
 
 def is_read(request: Mapping[str, Any]) -> bool:
@@ -132,9 +136,10 @@ def test_every_request_is_answered_as_recorded_and_every_read_shows_what_was_wri
         else:
             place, wanted = written(request)
             there.setdefault(place, []).append(wanted)
-    # Bucket and policy, network, subnet, router, account, repository, API, job, project's policy: each was read back.
+    # Bucket and policy, network, subnet, router, account, repository, API, job, project's policy, cluster, two pools:
+    # each was read back.
     assert seen == there.keys()
-    assert len(seen) == 10
+    assert len(seen) == 13
 
 
 def test_what_is_not_emulated_yet_is_not_forgotten() -> None:

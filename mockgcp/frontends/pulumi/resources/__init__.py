@@ -9,7 +9,7 @@ from importlib import import_module
 from mockgcp.frontends.pulumi.resource import ResourceType
 
 _MODULES = (
-    *("artifactregistry", "billing", "cloudrunv2", "compute", "logging"),
+    *("artifactregistry", "billing", "cloudrunv2", "compute", "container", "logging"),
     *("monitoring", "projects", "serviceaccount", "storage"),
 )
 
