@@ -30,5 +30,10 @@ def bucket_url(universe: Universe, project: str, bucket: str) -> str:
     return _page(universe, f"storage/browser/{bucket}", project)
 
 
+def cluster_url(universe: Universe, project: str, location: str, cluster_name: str) -> str:
+    """A GKE cluster's details."""
+    return _page(universe, f"kubernetes/clusters/details/{location}/{cluster_name}/details", project)
+
+
 def _page(universe: Universe, path: str, project: str) -> str:
     return f"https://{universe.console_domain}/{path}?project={quote(project, safe='')}"

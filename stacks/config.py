@@ -30,7 +30,7 @@ _KEYS = {"universe": "gcp:universeDomain", "location": "gcp:region"}
 _BUDGETS = "billingbudgets.googleapis.com"
 
 
-def _decoded(value: Any) -> Any:
+def decoded(value: Any) -> Any:
     # The engine hands every value over as text, objects and lists as JSON.
     try:
         return json.loads(value) if isinstance(value, str) else value
@@ -38,8 +38,8 @@ def _decoded(value: Any) -> Any:
         return value
 
 
-TextMap = Annotated[dict[str, str], BeforeValidator(_decoded)]
-TextList = Annotated[list[str], BeforeValidator(_decoded)]
+TextMap = Annotated[dict[str, str], BeforeValidator(decoded)]
+TextList = Annotated[list[str], BeforeValidator(decoded)]
 
 
 @dataclass(frozen=True)
@@ -284,7 +284,7 @@ def _judged(model: type[C], source: Source) -> tuple[C, Target]:
     }
     secret = {key for key in values if f"{NAMESPACE}:{key}" in source.secret}
     misplaced = sorted(secret - model.secret_keys)
-    wrong = [(key, _misplaced(model, key, isinstance(_decoded(values[key]), dict))) for key in misplaced]
+    wrong = [(key, _misplaced(model, key, isinstance(decoded(values[key]), dict))) for key in misplaced]
     config: C | None = None
     try:
         config = model.model_validate(values)
@@ -293,7 +293,7 @@ def _judged(model: type[C], source: Source) -> tuple[C, Target]:
     wrong += [
         (key, f"is in plain text. Encrypt each value: {_ENCRYPT.format(key)}")
         for key in sorted((model.secret_keys & values.keys()) - secret)
-        if _decoded(values[key])
+        if decoded(values[key])
     ]
     wrong = [(f"{NAMESPACE}:{key}", message) for key, message in wrong] + _misspelt(source)
     target, misdirected = _target(source)

@@ -11,7 +11,7 @@ import contextlib
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,6 +61,8 @@ class EmulatedGcp:
             from `project` and `region`.
         stack_outputs: what a StackReference of each full stack name answers.
         preview: run as a preview; computed outputs are unknown and nothing is created.
+        recorded: other providers' packages, such as `kubernetes`, whose resources are taken without a check: what they
+            are given is what they answer. Resources of any other package are refused.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class EmulatedGcp:
         pulumi_project: str = "holdfast",
         stack_outputs: Mapping[str, Mapping[str, Any]] | None = None,
         preview: bool = False,
+        recorded: Collection[str] = (),
     ) -> None:
         self._provider = Provider(cloud)
         self._provider.configure({"project": project, "region": region})
@@ -86,6 +89,7 @@ class EmulatedGcp:
         self._pulumi_project = pulumi_project
         self._stack_outputs = stack_outputs or {}
         self._preview = preview
+        self._recorded = frozenset(recorded)
 
     def run(self, program: Callable[[], Any]) -> Result:
         """Runs the program to its end, every output resolved.
@@ -94,7 +98,9 @@ class EmulatedGcp:
             ApiError, ProviderError: what the cloud or the provider refused; and whatever the program itself raises.
         """
         result = Result()
-        monitor = _Monitor(_Mocks(self._cloud, self._provider, self._stack_outputs, self._preview), result)
+        monitor = _Monitor(
+            _Mocks(self._cloud, self._provider, self._stack_outputs, self._preview, self._recorded), result
+        )
         with _isolated(self._config):
             sdk.set_mocks(
                 monitor.mocks,
@@ -132,12 +138,18 @@ async def _finish_off() -> None:
 
 class _Mocks(sdk.Mocks):
     def __init__(
-        self, cloud: Cloud, provider: Provider, stack_outputs: Mapping[str, Mapping[str, Any]], preview: bool
+        self,
+        cloud: Cloud,
+        provider: Provider,
+        stack_outputs: Mapping[str, Mapping[str, Any]],
+        preview: bool,
+        recorded: frozenset[str],
     ) -> None:
         self._cloud = cloud
         self._providers = {"": provider}
         self._stack_outputs = stack_outputs
         self._preview = preview
+        self._recorded = recorded
         self.error: Exception | None = None
 
     def new_resource(self, args: sdk.MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
@@ -158,6 +170,8 @@ class _Mocks(sdk.Mocks):
             if existing and not args.custom:
                 return self._read(provider, args.typ, args.name, existing, inputs)
             return self._new(provider, args.typ, args.name, inputs, existing)
+        if args.custom and args.typ.removeprefix("pulumi:providers:").partition(":")[0] in self._recorded:
+            return ("" if self._preview else args.name), encode(inputs)
         if args.custom:
             raise ProviderError(f"EmulatedGcp emulates Google Cloud alone; it has no {args.typ} ({args.name!r})")
         return "", {}  # a component
