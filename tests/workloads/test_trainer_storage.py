@@ -10,6 +10,7 @@ from trainer_process import EVERY, PATIENCE, STEPS, Trainer, event, of
 
 from workloads.trainer.compare import compare
 from workloads.trainer.events import read_events
+from workloads.trainer.folder import COMMIT
 
 pytestmark = pytest.mark.jax
 
@@ -26,7 +27,8 @@ def after(process: subprocess.Popen[str], name: str, step: int) -> None:
 
 
 def checkpoints(trainer: Trainer) -> set[str]:
-    return {path.name for path in (trainer.task_dir / "checkpoints").iterdir()}
+    """The complete ones: what a failed save could not remove is ignored."""
+    return {path.name for path in (trainer.task_dir / "checkpoints").iterdir() if (path / COMMIT).exists()}
 
 
 def test_a_save_that_fails_costs_no_training_and_the_next_one_works(trainer: Trainer, reference: Path) -> None:
