@@ -55,8 +55,10 @@ class GkeWorkloadIdentity(pulumi.ComponentResource):
             metadata=k8s.meta.v1.ObjectMetaArgs(name=args.service_account, namespace=args.namespace),
             opts=child,
         )
+        # A look-up waits for nothing by itself; the API that answers may be one of those that the stack enables.
+        awaited = opts.depends_on if opts else None
         project = gcp.organizations.get_project_output(
-            project_id=args.project, opts=pulumi.InvokeOutputOptions(parent=self)
+            project_id=args.project, opts=pulumi.InvokeOutputOptions(parent=self, depends_on=awaited)
         )
         self.principal = project.number.apply(
             lambda number: catalog.workload_principal(

@@ -161,4 +161,3 @@ def _name_problem(key: str, name: str, example: str) -> Problem | None:
         f"hyphens, a letter first and no hyphen last, such as {example}"
     )
     return Problem(key, message)
-
