@@ -26,7 +26,7 @@ pulumi.export("number", gcp.organizations.get_project().number)
 
 def test_import_replace_and_generated_names(fresh: Rig) -> None:
     cloud = fresh.cloud
-    cloud.projects[0].services.add("storage.googleapis.com")
+    cloud.projects[0].services.update(("cloudresourcemanager.googleapis.com", "storage.googleapis.com"))
     body = {"name": "there-already", "location": "US-CENTRAL1", "labels": {"team": "ml"}}
     cloud.call("storage.buckets.insert", {"project": PROJECT}, body, DEFAULT_OWNER)
     pulumi = fresh.program("imported", PROGRAM, {"imported:location": "us-central1"})
