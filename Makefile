@@ -8,7 +8,7 @@ COMPILE := $(BIN)/uv pip compile --universal --generate-hashes --no-header --no-
 LOCKS := requirements
 
 .DEFAULT_GOAL := help
-.PHONY: help env engine rehearse test test-engine image-test lint format lock doctor bench clean
+.PHONY: help env engine planes rehearse test test-engine image-test lint format lock doctor bench clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,6 +18,9 @@ env:  ## .venv from requirements/*.lock (GROUPS=base,mockgcp for less)
 
 engine: env  ## the Pulumi CLI: from PATH, else our cache, else built (4-8 minutes, once)
 	@$(ENGINE) ensure
+
+planes: env  ## the programs of the Kubernetes plane, built from their Go modules (about 12 minutes, once)
+	@$(BIN)/python -m holdfast.planes ensure
 
 rehearse: engine  ## scenario A from `up` to `destroy` on the emulated cloud (ARGS="--seed 7 --preemptions 3")
 	@$(BIN)/holdfast rehearse cloud-run $(ARGS)

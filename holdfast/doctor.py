@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from rich.console import Console
 from rich.table import Column, Table
 
-from holdfast import bootstrap, engine, toolcache
+from holdfast import bootstrap, engine, planes, toolcache
 from holdfast.engine import build, golang
 from holdfast.gcp import ENDPOINT
 
@@ -94,6 +94,7 @@ def tools() -> list[Tool]:
         Tool("language host", host_version, _host_source(found), str(found.language_host), True, "")
         if found
         else Tool("language host", None, "", "", True, "make engine"),
+        *map(_plane, planes.RECIPES),
         *libraries,
         *(_optional(name, use) for name, use in OPTIONAL.items()),
     ]
@@ -213,6 +214,13 @@ def _python_source() -> str:
 
 def _host_source(found: engine.Engine) -> str:
     return "cache" if found.language_exec else "path"
+
+
+def _plane(recipe: planes.Recipe) -> Tool:
+    entry = recipe.entry()
+    if entry.ready:
+        return Tool(entry.name, entry.version, "cache", str(entry.path), False, "")
+    return Tool(entry.name, None, "", "", False, f"{planes.COMMAND} (for scenario B)")
 
 
 def _uv() -> Tool:

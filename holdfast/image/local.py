@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from holdfast import toolcache
-from holdfast.engine.build import REPORT_EVERY
+from holdfast.engine.gobuild import REPORT_EVERY
 from holdfast.errors import OperatorError
 from holdfast.toolcache import Entry, Progress, ToolError
 from mockgcp.planes import container
