@@ -117,7 +117,7 @@ def test_two_rehearsals_at_once(start: Start, cache: Path, tmp_path: Path) -> No
         judge(report, preemptions)
         seen[seed] = story(report, "preempted-and-resumed")["events"][-2]["digest"]
     assert seen[7] != seen[11]
-    for told in ("sealed environment", "pulumi preview dev-foundation: 12 create", "bit_exact true", "story policies"):
+    for told in ("sealed environment", "pulumi preview dev-foundation: 29 create", "bit_exact true", "story policies"):
         assert told in said[seven]
 
 
