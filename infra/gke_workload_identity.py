@@ -9,6 +9,7 @@ import pulumi_kubernetes as k8s
 from infra import catalog
 from infra.catalog import Universe
 from infra.errors import refuse
+from infra.project_number import project_number
 
 
 @dataclass(frozen=True)
@@ -55,12 +56,7 @@ class GkeWorkloadIdentity(pulumi.ComponentResource):
             metadata=k8s.meta.v1.ObjectMetaArgs(name=args.service_account, namespace=args.namespace),
             opts=child,
         )
-        # A look-up waits for nothing by itself; the API that answers may be one of those that the stack enables.
-        awaited = opts.depends_on if opts else None
-        project = gcp.organizations.get_project_output(
-            project_id=args.project, opts=pulumi.InvokeOutputOptions(parent=self, depends_on=awaited)
-        )
-        self.principal = project.number.apply(
+        self.principal = project_number(args.project, self, opts).apply(
             lambda number: catalog.workload_principal(
                 args.project, number, args.namespace, args.service_account, args.universe
             )

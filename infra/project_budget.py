@@ -7,6 +7,7 @@ import pulumi_gcp as gcp
 
 from infra.catalog import Problem
 from infra.errors import refuse
+from infra.project_number import project_number
 
 
 @dataclass(frozen=True)
@@ -37,11 +38,7 @@ class ProjectBudget(pulumi.ComponentResource):
         refuse(f"ProjectBudget {name}", *_problems(args))
         super().__init__("holdfast:project_budget:ProjectBudget", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
-        # A look-up waits for nothing by itself; the API that answers may be one of those that the stack enables.
-        awaited = opts.depends_on if opts else None
-        project = gcp.organizations.get_project_output(
-            project_id=args.project, opts=pulumi.InvokeOutputOptions(parent=self, depends_on=awaited)
-        )
+        number = project_number(args.project, self, opts)
         rules = [("CURRENT_SPEND", part) for part in args.thresholds] + [("FORECASTED_SPEND", args.thresholds[-1])]
         self.budget_id = gcp.billing.Budget(
             name,
@@ -49,7 +46,7 @@ class ProjectBudget(pulumi.ComponentResource):
             display_name=f"holdfast {args.project}",
             # By number: the API answers with it, and an id would be a difference at the next `up`.
             budget_filter=gcp.billing.BudgetBudgetFilterArgs(
-                projects=[project.number.apply(lambda number: f"projects/{number}")], calendar_period="MONTH"
+                projects=[number.apply(lambda number: f"projects/{number}")], calendar_period="MONTH"
             ),
             amount=gcp.billing.BudgetAmountArgs(
                 specified_amount=gcp.billing.BudgetAmountSpecifiedAmountArgs(
