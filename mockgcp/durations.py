@@ -8,11 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 NOMINAL: Mapping[str, float] = {
+    "aiplatform.projects.locations.modelDevelopmentClusters.create": 480.0,
+    "aiplatform.projects.locations.modelDevelopmentClusters.delete": 240.0,
+    "aiplatform.projects.locations.modelDevelopmentClusters.patch": 60.0,
+    "aiplatform.projects.locations.modelDevelopmentClusters.reportFaultyNodes": 120.0,
     "artifactregistry.projects.locations.repositories.create": 4.0,
     "artifactregistry.projects.locations.repositories.delete": 3.0,
     "artifactregistry.projects.locations.repositories.packages.delete": 2.0,
     "artifactregistry.projects.locations.repositories.packages.versions.delete": 2.0,
     "cloudbuild.projects.locations.builds.create": 120.0,
+    "compute.firewalls.insert": 8.0,
+    "compute.firewalls.patch": 8.0,
+    "compute.firewalls.delete": 8.0,
     "compute.networks.insert": 12.0,
     "compute.networks.patch": 8.0,
     "compute.networks.delete": 12.0,
@@ -35,6 +42,9 @@ NOMINAL: Mapping[str, float] = {
     "container.projects.locations.clusters.nodePools.setManagement": 10.0,
     "container.projects.locations.clusters.nodePools.setSize": 60.0,
     "container.projects.locations.clusters.nodePools.update": 60.0,
+    "file.projects.locations.instances.create": 180.0,
+    "file.projects.locations.instances.delete": 60.0,
+    "file.projects.locations.instances.patch": 30.0,
     "serviceusage.services.enable": 15.0,
     "serviceusage.services.disable": 10.0,
     "run.projects.locations.jobs.create": 8.0,

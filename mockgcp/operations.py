@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -46,14 +47,23 @@ class Operation:
         self.done, self.error = True, error
 
 
-Step = Callable[[], Mapping[str, Any] | None]
+@dataclass(frozen=True)
+class Aside:
+    """What a step answers whose work takes real time. `work` runs without the cloud's lock, in a thread of its own, and
+    answers how the step goes on. On a held clock, where nobody else waits, it runs in its place."""
+
+    work: Callable[[], Step]
+
+
+Step = Callable[[], Mapping[str, Any] | Aside | None]
 
 
 class Operations:
-    """All operations of one cloud, by name."""
+    """All operations of one cloud, by name. `changed` is notified of what ends in a thread of its own."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, changed: threading.Condition | None = None) -> None:
         self._clock = clock
+        self._changed = changed or threading.Condition(clock.lock)
         self._by_name: dict[str, Operation] = {}
 
     def add(self, operation: Operation) -> Operation:
@@ -71,22 +81,50 @@ class Operations:
         """
         self.add(operation)
 
-        def advance(index: int) -> None:
+        def advance(index: int, step: Step) -> None:
             try:
-                value = steps[index][1]()
+                value = step()
+                if isinstance(value, Aside) and not self._clock.running:
+                    value = value.work()()
             except ApiError as error:
                 operation.fail(error)
                 return
             except Exception as defect:
                 operation.fail(ApiError("INTERNAL", f"defect in mockgcp: {defect!r}"))
                 return
-            if index + 1 == len(steps):
+            if isinstance(value, Aside):
+                aside = threading.Thread(target=work, args=(index, value), name=operation.name, daemon=True)
+                aside.start()
+            elif index + 1 == len(steps):
                 operation.finish(value or {})
             else:
-                self._clock.schedule(steps[index + 1][0], lambda: advance(index + 1))
+                schedule(index + 1)
 
-        self._clock.schedule(steps[0][0], lambda: advance(0))
+        def work(index: int, aside: Aside) -> None:
+            step = _outcome(aside)
+            with self._changed:
+                advance(index, step)
+                self._changed.notify_all()
+
+        def schedule(index: int) -> None:
+            delay_s, step = steps[index]
+            self._clock.schedule(delay_s, lambda: advance(index, step))
+
+        schedule(0)
         return operation
 
     def clear(self) -> None:
         self._by_name.clear()
+
+
+def _outcome(aside: Aside) -> Step:
+    """How a step goes on after its work; by raising what that has raised, where it has."""
+    try:
+        return aside.work()
+    except Exception as error:
+        raised = error
+
+        def fail() -> Mapping[str, Any]:
+            raise raised
+
+        return fail

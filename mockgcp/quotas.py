@@ -26,7 +26,7 @@ class Quotas:
         self._granted.setdefault((project_id, _known(quota_id).quota_id), {})[region] = limit
 
     def limit(self, project_id: str, quota_id: str, region: str) -> int:
-        """The effective limit in a region, in the quota's units (GPUs).
+        """The effective limit in a region, in the quota's units (GPUs, TPU chips).
 
         Raises:
             ValueError: a quota that the catalog does not have.
@@ -42,8 +42,8 @@ class Quotas:
         self._granted.clear()
 
 
-def _known(quota_id: str) -> catalog.GpuQuota:
-    quotas = catalog.gpu_quotas()
+def _known(quota_id: str) -> catalog.Quota:
+    quotas = catalog.quotas()
     if quota_id not in quotas:
         raise ValueError(f"the catalog has no quota {quota_id!r}; it has: {', '.join(quotas)}")
     return quotas[quota_id]

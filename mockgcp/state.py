@@ -20,12 +20,14 @@ from infra import catalog
 from mockgcp.audit import AuditLog
 from mockgcp.builder import ArchiveBuilder, Builder
 from mockgcp.clock import Clock
+from mockgcp.control_planes import ControlPlanes
 from mockgcp.durations import NOMINAL
 from mockgcp.errors import permission_denied
 from mockgcp.faults import Faults
 from mockgcp.operations import Operations
 from mockgcp.policy import Policies
 from mockgcp.quotas import Quotas
+from mockgcp.training_clusters import TrainingClusters
 
 DEFAULT_OWNER = "user:owner@example.com"
 
@@ -70,12 +72,14 @@ class State:
         self.audit = AuditLog()
         self.random = random.Random(seed)
         self.faults = Faults(self.random)
-        self.operations = Operations(self.clock)
         self.policies = Policies(self.service_account_exists)
         self.quotas = Quotas()
         self.builder: Builder = ArchiveBuilder()
+        self.training_clusters: TrainingClusters | None = None
+        self.control_planes: ControlPlanes | None = None
         # Notified when a call or an event may have changed something; its lock guards everything here.
         self.changed = threading.Condition(self.clock.lock)
+        self.operations = Operations(self.clock, self.changed)
         self._seed = seed
         self._tables: defaultdict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
         self._projects: dict[str, Project] = {}

@@ -37,6 +37,12 @@ from infra.catalog.facts import (
     storage,
     universe,
 )
+from infra.catalog.filestore import (
+    FilestoreTier,
+    filestore_export_problems,
+    filestore_problems,
+    filestore_tier,
+)
 from infra.catalog.gke import (
     cluster_name_problem,
     cluster_version_problem,
@@ -70,8 +76,8 @@ from infra.catalog.practices import (
     mount_headroom_problem,
     project_role_problem,
 )
-from infra.catalog.prices import Price, job_price, storage_gb_month
-from infra.catalog.quotas import GpuQuota, gpu_quota, gpu_quotas
+from infra.catalog.prices import Price, job_price, storage_gb_month, tpu_chip_price
+from infra.catalog.quotas import GpuQuota, Quota, TpuQuota, gpu_quota, gpu_quotas, quotas, tpu_quota, tpu_quotas
 from infra.catalog.rules import (
     Problem,
     bucket_name_problem,
@@ -86,6 +92,25 @@ from infra.catalog.rules import (
     soft_delete_problem,
     task_count_problem,
 )
+from infra.catalog.slurm import (
+    GpuMachine,
+    flex_start_duration_problem,
+    gpu_machines,
+    training_cluster_id_problem,
+    training_cluster_problems,
+)
+from infra.catalog.slurm_conf import (
+    CLUSTER,
+    NODE_POOL,
+    PARTITION,
+    SlurmKey,
+    slurm_conf_problems,
+    slurm_flags_since,
+    slurm_key,
+    slurm_keys,
+    slurm_name,
+    slurm_value,
+)
 from infra.catalog.tpu import (
     Machine,
     TpuSlice,
@@ -99,20 +124,28 @@ from infra.catalog.tpu import (
 from infra.catalog.units import DurationError, parse_cpu, parse_duration_s, parse_memory_gib
 
 __all__ = [
+    "CLUSTER",
+    "NODE_POOL",
+    "PARTITION",
     "Allocatable",
     "Band",
     "CloudRun",
     "DurationError",
     "Fact",
+    "FilestoreTier",
     "Gpu",
+    "GpuMachine",
     "GpuQuota",
     "Machine",
     "Monitoring",
     "Price",
     "Problem",
+    "Quota",
     "ServiceAccountLimits",
     "Services",
+    "SlurmKey",
     "Storage",
+    "TpuQuota",
     "TpuSlice",
     "Universe",
     "allocatable",
@@ -132,11 +165,16 @@ __all__ = [
     "env_name_problem",
     "fact",
     "few_retries_problem",
+    "filestore_export_problems",
+    "filestore_problems",
+    "filestore_tier",
+    "flex_start_duration_problem",
     "flex_start_version_problem",
     "gke_version",
     "gke_version_order",
     "gpu_by_invitation",
     "gpu_job_problems",
+    "gpu_machines",
     "gpu_quota",
     "gpu_quotas",
     "gpu_region_problem",
@@ -166,6 +204,7 @@ __all__ = [
     "preemption_problem",
     "project_id_problem",
     "project_role_problem",
+    "quotas",
     "ray_job_name_problem",
     "release_channel_problem",
     "repository_id_problem",
@@ -176,15 +215,26 @@ __all__ = [
     "service_account",
     "service_account_id_problem",
     "services",
+    "slurm_conf_problems",
+    "slurm_flags_since",
+    "slurm_key",
+    "slurm_keys",
+    "slurm_name",
+    "slurm_value",
     "soft_delete_problem",
     "storage",
     "storage_gb_month",
     "subnet_range_problem",
     "task_count_problem",
+    "tpu_chip_price",
+    "tpu_quota",
+    "tpu_quotas",
     "tpu_slice",
     "tpu_slice_problem",
     "tpu_topologies",
     "tpu_zone_problem",
+    "training_cluster_id_problem",
+    "training_cluster_problems",
     "universe",
     "version_problem",
     "workload_pool",

@@ -100,6 +100,7 @@ class Services(_Frozen):
 
     cloud_run_job: tuple[str, ...]
     gke_tpu: tuple[str, ...]
+    slurm: tuple[str, ...]
     known: Mapping[str, str]
     enabled_by_default: frozenset[str]
     batch_enable_max: int

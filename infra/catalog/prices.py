@@ -1,4 +1,4 @@
-"""What a job costs, from the catalog's list prices. Sources: prices.yaml."""
+"""What jobs and TPUs cost, from the catalog's list prices. Sources: prices.yaml."""
 
 import datetime
 from collections.abc import Mapping
@@ -54,6 +54,16 @@ def job_price(
             return _unknown(facts, where, f"the price of GPU {accelerator}")
         parts[accelerator] = gpu["redundant" if zonal_redundancy else "not_redundant"] * _HOUR_S
     return Price(sum(parts.values()), _currency(where), facts.read, facts.source, parts)
+
+
+def tpu_chip_price(generation: str, region: str, flex_start: bool, universe: Universe | None = None) -> Price:
+    """An hour of one TPU chip in a GKE node, on demand or by flex-start."""
+    where, facts = universe or universe_of(), fact("prices", "tpu_chip_hour")
+    kind = "flex_start" if flex_start else "on_demand"
+    price = facts.value.get(where.domain, {}).get(generation, {}).get(kind, {}).get(region)
+    if price is None:
+        return _unknown(facts, where, f"the price of TPU {generation} {kind.replace('_', ' ')} in {region}")
+    return Price(price, _currency(where), facts.read, facts.source)
 
 
 def storage_gb_month(region: str, universe: Universe | None = None) -> float | None:

@@ -1,27 +1,47 @@
-"""The quotas that a GPU job draws on. Sources: quotas.yaml."""
+"""The quotas that GPU jobs and TPU pools draw on. Sources: quotas.yaml."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
 
 from infra.catalog.facts import fact
 
 
-@dataclass(frozen=True)
-class GpuQuota:
-    """One quota on GPUs, per project and region.
+@dataclass(frozen=True, kw_only=True)
+class Quota:
+    """One quota, per project and region.
 
-    `metric` is its name in Service Usage and Monitoring, `quota_id` in a request for more; `default_limit` in GPUs is
-    what a project has that was granted none. `zonal_redundancy`: which of a GPU's two quotas it is.
+    `metric` is its name in Service Usage and Monitoring, `quota_id` in a request for more; `default_limit` is what a
+    project has that was granted none, in GPUs or chips. `dimensions`: what a limit is for besides the region.
     """
 
-    accelerator: str
-    zonal_redundancy: bool
     metric: str
     quota_id: str
     display_name: str
     default_limit: int
+    dimensions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def service(self) -> str:
+        """The API whose quota it is."""
+        return self.metric.partition("/")[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuQuota(Quota):
+    """One of Cloud Run. `zonal_redundancy`: which of a GPU's two quotas it is."""
+
+    accelerator: str
+    zonal_redundancy: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class TpuQuota(Quota):
+    """One of Compute Engine, which GKE's nodes draw on. `preemptible`: which of a generation's two it is."""
+
+    generation: str
+    preemptible: bool
 
 
 @cache
@@ -29,11 +49,28 @@ def gpu_quotas() -> Mapping[str, GpuQuota]:
     """Every GPU quota by its quota id."""
     default = fact("quotas", "gpu_default_limit").value
     found = (
-        GpuQuota(accelerator, kind == "redundant", **names, default_limit=default)
+        GpuQuota(accelerator=accelerator, zonal_redundancy=kind == "redundant", **names, default_limit=default)
         for accelerator, kinds in fact("quotas", "gpus").value.items()
         for kind, names in kinds.items()
     )
     return MappingProxyType({quota.quota_id: quota for quota in found})
+
+
+@cache
+def tpu_quotas() -> Mapping[str, TpuQuota]:
+    """Every TPU quota by its quota id."""
+    default = fact("quotas", "tpu_default_limit").value
+    found = (
+        TpuQuota(generation=generation, preemptible=kind == "preemptible", **names, default_limit=default)
+        for generation, kinds in fact("quotas", "tpus").value.items()
+        for kind, names in kinds.items()
+    )
+    return MappingProxyType({quota.quota_id: quota for quota in found})
+
+
+def quotas() -> Mapping[str, Quota]:
+    """Every quota by its quota id."""
+    return {**gpu_quotas(), **tpu_quotas()}
 
 
 def gpu_quota(accelerator: str, zonal_redundancy: bool) -> GpuQuota:
@@ -41,8 +78,22 @@ def gpu_quota(accelerator: str, zonal_redundancy: bool) -> GpuQuota:
     for quota in gpu_quotas().values():
         if (quota.accelerator, quota.zonal_redundancy) == (accelerator, zonal_redundancy):
             return quota
-    known = sorted({quota.accelerator for quota in gpu_quotas().values()})
-    raise ValueError(
-        f"the catalog has no quota of GPU {accelerator!r}; known: {', '.join(known)}. "
+    raise _unknown(f"GPU {accelerator!r}", {quota.accelerator for quota in gpu_quotas().values()})
+
+
+def tpu_quota(generation: str, *, preemptible: bool) -> TpuQuota:
+    """The quota that chips of this generation draw on. ValueError, naming the known ones, for another generation.
+
+    Flex-start draws on the preemptible one, and on the other where a project has none of it: nodes are not preempted.
+    """
+    for quota in tpu_quotas().values():
+        if (quota.generation, quota.preemptible) == (generation, preemptible):
+            return quota
+    raise _unknown(f"TPU {generation!r}", {quota.generation for quota in tpu_quotas().values()})
+
+
+def _unknown(what: str, known: set[str]) -> ValueError:
+    return ValueError(
+        f"the catalog has no quota of {what}; known: {', '.join(sorted(known))}. "
         "Add it, with its source, to infra/catalog/quotas.yaml."
     )

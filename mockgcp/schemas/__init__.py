@@ -18,6 +18,7 @@ Schema = Mapping[str, Any]
 # The versions of each API that the emulator answers. A discovery method's id carries no version: the first one that has
 # the id is meant (monitoring's dashboards are in v1 alone, the rest in v3).
 VERSIONS: Mapping[str, tuple[str, ...]] = {
+    "aiplatform": ("v1beta1",),
     "artifactregistry": ("v1",),
     "billingbudgets": ("v1",),
     "cloudbilling": ("v1",),
@@ -25,6 +26,7 @@ VERSIONS: Mapping[str, tuple[str, ...]] = {
     "cloudresourcemanager": ("v1",),
     "compute": ("v1",),
     "container": ("v1beta1",),
+    "file": ("v1",),
     "iam": ("v1",),
     "logging": ("v2",),
     "mockgcp": ("v1",),
@@ -52,16 +54,17 @@ class Method:
     schemas: Mapping[str, Schema]
 
 
-def _read(api: str, version: str) -> dict[str, Any]:
+def document(api: str, version: str) -> dict[str, Any]:
+    """Google's discovery document of an API, with ours laid over it. FileNotFoundError: there is neither."""
     name = f"{api}.{version}.json"
     folders = ("googleapiclient.discovery_cache.documents", __package__)
     paths = [path for path in (resources.files(folder) / name for folder in folders) if path.is_file()]
     if not paths:
         raise FileNotFoundError(f"neither google-api-python-client nor mockgcp has a discovery document {name}")
-    document: dict[str, Any] = {}
+    both: dict[str, Any] = {}
     for path in paths:
-        document = overlaid(document, json.loads(path.read_text(encoding="utf-8")))
-    return document
+        both = overlaid(both, json.loads(path.read_text(encoding="utf-8")))
+    return both
 
 
 def overlaid(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,8 +92,8 @@ def methods(api: str) -> Mapping[str, Method]:
     """
     found: dict[str, Method] = {}
     for version in VERSIONS[api]:
-        document = _read(api, version)
-        for m in _walk(document):
+        found_in = document(api, version)
+        for m in _walk(found_in):
             found.setdefault(
                 m["id"],
                 Method(
@@ -98,13 +101,13 @@ def methods(api: str) -> Mapping[str, Method]:
                     api=api,
                     version=version,
                     http_method=m["httpMethod"],
-                    path=document.get("servicePath", "") + m["path"],
+                    path=found_in.get("servicePath", "") + m["path"],
                     media=m.get("supportsMediaUpload", False),
                     params=m.get("parameters", {}),
-                    global_params=document.get("parameters", {}),
+                    global_params=found_in.get("parameters", {}),
                     request=m.get("request"),
                     response=m.get("response"),
-                    schemas=document["schemas"],
+                    schemas=found_in["schemas"],
                 ),
             )
     return found

@@ -2,12 +2,14 @@
 
 from mockgcp.service import Service
 from mockgcp.services import (
+    aiplatform,
     artifactregistry,
     billing,
     budgets,
     cloudbuild,
     compute,
     container,
+    file,
     iam,
     logging,
     monitoring,
@@ -17,7 +19,11 @@ from mockgcp.services import (
     serviceusage,
     storage,
 )
+from mockgcp.services import aiplatform_clusters as aiplatform_clusters  # registers its methods with aiplatform
+from mockgcp.services import aiplatform_slurm as aiplatform_slurm  # registers its methods with aiplatform
 from mockgcp.services import artifactregistry_images as artifactregistry_images  # with artifactregistry
+from mockgcp.services import compute_firewalls as compute_firewalls  # registers its methods with compute
+from mockgcp.services import compute_machine_types as compute_machine_types  # registers its method with compute
 from mockgcp.services import compute_networks as compute_networks  # registers its methods with compute
 from mockgcp.services import compute_routers as compute_routers  # registers its methods with compute
 from mockgcp.services import container_clusters as container_clusters  # registers its methods with container
@@ -35,6 +41,8 @@ SERVICES: tuple[Service, ...] = (
     storage.service,
     compute.service,
     container.service,
+    file.service,
+    aiplatform.service,
     artifactregistry.service,
     cloudbuild.service,
     run.service,

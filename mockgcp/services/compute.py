@@ -1,7 +1,8 @@
 """Compute Engine v1: what every part shares (links, operations in its own form), projects, regions and zones.
 
-Networks are in compute_networks.py, routers and their NATs in compute_routers.py. Deliberately not done: filters and
-orders of lists, aggregated lists, IPv6, auto mode, routes, firewalls, instances. What is sent of them is refused.
+Networks are in compute_networks.py, their rules in compute_firewalls.py, routers and NATs in compute_routers.py.
+Deliberately not done: filters and orders of lists, aggregated lists, IPv6, auto mode, routes, instances. What is sent
+of them is refused.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from mockgcp.services.compute import (
     link,
     listed,
     own,
+    path_of,
     project_name,
     referenced,
     region_name,
@@ -150,7 +151,7 @@ def delete_network(call: Call) -> Operation:
     own_link = link(call.cloud, name)
 
     def apply() -> Mapping[str, Any]:
-        for kind in ("subnetwork", "router"):
+        for kind in ("subnetwork", "router", "firewall"):
             for user, resource in call.cloud.table(f"compute.{kind}").items():
                 if resource["network"] == own_link:
                     raise in_use("network", name, user)
@@ -366,6 +367,9 @@ def delete_subnet(call: Call) -> Operation:
         # Its nodes and control plane are in it.
         for user, cluster in call.cloud.table("container.cluster").items():
             if cluster["networkConfig"]["subnetwork"] == name:
+                raise in_use("subnetwork", name, user)
+        for user, cluster in call.cloud.table("aiplatform.modelDevelopmentCluster").items():
+            if path_of(call, cluster["network"]["subnetwork"]) == name:
                 raise in_use("subnetwork", name, user)
 
     return start(call, name, lambda: call.cloud.table("compute.subnetwork").pop(name), check)

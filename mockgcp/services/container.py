@@ -3,7 +3,7 @@
 Clusters are in container_clusters.py, node pools in container_pools.py, what is refused in container_rules.py, what a
 node is in container_nodes.py.
 Deliberately not done: Autopilot, node pools within a cluster's body, the older methods by project and zone, upgrades
-that take their time node by node. What is sent of them is refused. No control plane runs behind an endpoint yet.
+that take their time node by node. What is sent of them is refused.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from infra import catalog
 from mockgcp.errors import ApiError, failed_precondition, invalid, not_found
-from mockgcp.operations import Operation
+from mockgcp.operations import Aside, Operation, Step
 from mockgcp.service import Call, Service
 from mockgcp.services import container_rules as rules
 from mockgcp.state import State
@@ -97,10 +97,12 @@ def start(
     target: str,
     apply: Callable[[], Mapping[str, Any]],
     undo: Callable[[], object] = lambda: None,
+    aside: Callable[[], object] | None = None,
 ) -> Operation:
     """The operation of type `kind` on `target`, whose response is what `apply` answers; the API itself has none.
 
-    `doing` says it in the refusal of another one meanwhile; `undo` is for one that is cancelled.
+    `doing` says it in the refusal of another one meanwhile; `undo` is for one that is cancelled or fails. `aside` takes
+    real time before `apply`, and other calls go on meanwhile; it fails by RuntimeError.
 
     Raises:
         ApiError: FAILED_PRECONDITION, while another operation of the cluster is running.
@@ -121,12 +123,26 @@ def start(
         "status": "RUNNING",
     }
 
-    def step() -> Mapping[str, Any]:
+    def end(failure: ApiError | None = None) -> Mapping[str, Any]:
         metadata["endTime"] = call.cloud.clock.timestamp()
         if metadata["status"] == "ABORTING":
+            failure = ApiError("CANCELLED", f"Operation {metadata['name']} was cancelled.")
+        if failure is not None:
             undo()
-            raise ApiError("CANCELLED", f"Operation {metadata['name']} was cancelled.")
+            raise failure
         return copy.deepcopy(dict(apply()))
+
+    def work() -> Step:
+        assert aside is not None
+        try:
+            aside()
+        except RuntimeError as error:
+            failure = ApiError("INTERNAL", str(error))
+            return lambda: end(failure)
+        return end
+
+    def step() -> Mapping[str, Any] | Aside:
+        return end() if aside is None or metadata["status"] == "ABORTING" else Aside(work)
 
     operation = Operation(name, metadata, form=_form)
     call.cloud.table("container.operation")[name] = {"operation": operation, "cluster": of_cluster, "doing": doing}

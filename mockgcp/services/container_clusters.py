@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import copy
+import functools
 import ipaddress
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -37,6 +38,7 @@ _DEFAULT_POOL: str = catalog.fact("gke", "default_pool_name").value
 
 def shown(state: State, name: str) -> dict[str, Any]:
     """A cluster as the API answers it, with its pools and what it says of the first one."""
+    container_nodes.follow(state, name)
     stored, its = state.table("container.cluster")[name], list(pools(state, name).values())
     first = {"nodeConfig": its[0]["config"], "currentNodeVersion": its[0]["version"]} if its else {}
     groups = [url for pool in its for url in pool["instanceGroupUrls"]]
@@ -65,17 +67,27 @@ def create(call: Call) -> Operation:
         raise already_exists(f"Already exists: {name}.")
     require_account(call, sent.get("nodeConfig", {}))
     stored = _with_defaults(call, name, sent)
-    ready, undo = (lambda: _ready(call.cloud, name)), (lambda: drop(call, name))
-    operation = start(call, "CREATE_CLUSTER", "creating", name, ready, undo)
+    planes, made = call.cloud.control_planes, list[dict[str, Any]]()
+
+    def undo() -> None:
+        if planes is not None:
+            planes.delete(name)
+        drop(call, name)
+
+    bring_up = None if planes is None else lambda: planes.create(name, made)
+    operation = start(call, "CREATE_CLUSTER", "creating", name, lambda: _ready(call.cloud, name), undo, bring_up)
     table[name] = stored
     config = with_node_defaults(stored, sent.get("nodeConfig", {}))
     pool = {"name": _DEFAULT_POOL, "config": config, "initialNodeCount": sent["initialNodeCount"]}
-    put_pool(call, f"{name}/nodePools/{_DEFAULT_POOL}", stored, pool)
+    # A copy, since it is read without the lock.
+    made.append(copy.deepcopy(put_pool(call, f"{name}/nodePools/{_DEFAULT_POOL}", stored, pool)))
     return operation
 
 
 def _ready(state: State, name: str) -> Mapping[str, Any]:
-    state.table("container.cluster")[name]["status"] = "RUNNING"
+    stored = state.table("container.cluster")[name]
+    _settle_endpoints(state, name, stored)
+    stored["status"] = "RUNNING"
     for pool in pools(state, name).values():
         pool["status"] = "RUNNING"
     return shown(state, name)
@@ -135,26 +147,31 @@ def _with_defaults(call: Call, name: str, sent: Mapping[str, Any]) -> dict[str, 
     if of_nodes := result.get("nodePoolDefaults", {}).get("nodeConfigDefaults"):
         variant = of_nodes.get("loggingConfig", {}).get("variantConfig", {})
         of_nodes["loggingConfig"] = {"variantConfig": {"variant": "DEFAULT", **variant}}
-    _settle_endpoints(result)
+    _settle_endpoints(state, name, result)
     return result
 
 
-def _settle_endpoints(stored: dict[str, Any]) -> None:
-    """Makes a cluster's addresses agree with what of it is open; an address that it has (a plane's, too) it keeps.
+def _settle_endpoints(state: State, name: str, stored: dict[str, Any]) -> None:
+    """Makes a cluster's addresses agree with what of it is open, and with the control plane that runs behind them.
 
-    What a cluster that is reached by its DNS name alone has for an endpoint is unchecked.
+    What a cluster that is reached by its DNS name alone has for an endpoint is unchecked. No name leads to what runs.
     """
+    plane = state.control_planes.cluster(name) if state.control_planes else None
+    if plane is not None:
+        stored["masterAuth"]["clusterCaCertificate"] = plane.ca_certificate
     by_ip, number = stored["controlPlaneEndpointsConfig"]["ipEndpointsConfig"], int(stored["id"][:4], 16)
     # 192.0.2.0/24 is nobody's (RFC 5737).
     addresses = {"privateEndpoint": f"10.127.{number >> 8}.{number & 255}", "publicEndpoint": f"192.0.2.{number & 255}"}
     opened = {"privateEndpoint": by_ip["enabled"], "publicEndpoint": by_ip["enabled"] and by_ip["enablePublicEndpoint"]}
-    for name, address in addresses.items():
-        by_ip[name] = (by_ip.get(name) or address) if opened[name] else ""
+    if plane is not None:
+        addresses = dict.fromkeys(addresses, plane.endpoint)
+    for kind, address in addresses.items():
+        by_ip[kind] = address if opened[kind] else ""
     stored["endpoint"] = by_ip["publicEndpoint"] or by_ip["privateEndpoint"]
     stored["privateClusterConfig"] |= {
         "enablePrivateNodes": stored["networkConfig"].get("defaultEnablePrivateNodes", False),
         "enablePrivateEndpoint": not by_ip["enablePublicEndpoint"],
-        **{name: by_ip[name] for name in addresses},
+        **{kind: by_ip[kind] for kind in addresses},
     }
 
 
@@ -253,7 +270,10 @@ def delete(call: Call) -> Operation:
         drop(call, name)
         return {}
 
-    operation = start(call, "DELETE_CLUSTER", "deleting", name, gone, lambda: stored.update(status="RUNNING"))
+    planes = call.cloud.control_planes
+    take_down = None if planes is None else lambda: planes.delete(name)
+    back = functools.partial(stored.update, status="RUNNING")
+    operation = start(call, "DELETE_CLUSTER", "deleting", name, gone, back, take_down)
     stored["status"] = "STOPPING"
     return operation
 
@@ -336,7 +356,7 @@ def changed(call: Call, kind: str, doing: str, changes: Mapping[str, Any]) -> Op
             for step in above:
                 target = target.setdefault(step, {})
             target[last] = copy.deepcopy(value)
-        _settle_endpoints(stored)
+        _settle_endpoints(call.cloud, name, stored)
         stored["status"] = "RUNNING"
         return shown(call.cloud, name)
 

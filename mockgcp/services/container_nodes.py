@@ -147,6 +147,21 @@ def resize(state: State, pool: Mapping[str, Any], count: int) -> None:
         _group(state, link)["targetSize"] = count
 
 
+def follow(state: State, cluster: str) -> None:
+    """Has the groups of a cluster be as large as its control plane has nodes, where one runs: its autoscaler decides.
+
+    The nodes of a pool are all in its first zone there.
+    """
+    sizes = state.control_planes.sizes(cluster) if state.control_planes else {}
+    for name, pool in state.table("container.nodePool").items():
+        of, _, short = name.partition("/nodePools/")
+        if of == cluster and short in sizes:
+            first, *others = pool["instanceGroupUrls"]
+            _group(state, first)["targetSize"] = sizes[short]
+            for link in others:
+                _group(state, link)["targetSize"] = 0
+
+
 def drop_groups(state: State, pool: Mapping[str, Any]) -> None:
     for link in pool["instanceGroupUrls"]:
         del state.table("compute.instanceGroupManager")[link.partition("/compute/v1/")[2]]
@@ -165,6 +180,8 @@ def _group_name(call: Call) -> str:
 )
 def get_group(call: Call) -> Mapping[str, Any]:
     found = call.cloud.table("compute.instanceGroupManager").get(_group_name(call))
+    for cluster in list(call.cloud.table("container.cluster")):
+        follow(call.cloud, cluster)
     if found is None:
         raise ApiError("NOT_FOUND", f"The resource '{_group_name(call)}' was not found", reason="notFound")
     return found

@@ -98,16 +98,33 @@ def put_pool(call: Call, name: str, stored: Mapping[str, Any], pool: Mapping[str
 
 
 def drop(call: Call, name: str) -> None:
-    """Takes a cluster, or a pool, with all that is below it out of the tables."""
+    """Takes a cluster, or a pool, with all that is below it out of the tables, and a pool's nodes away."""
+    of, _, pool = name.partition("/nodePools/")
+    if pool and call.cloud.control_planes is not None:
+        call.cloud.control_planes.drop_pool(of, pool)
     for key in [key for key in call.cloud.table("container.nodePool") if f"{key}/".startswith(f"{name}/")]:
         container_nodes.drop_groups(call.cloud, call.cloud.table("container.nodePool").pop(key))
     call.cloud.table("container.cluster").pop(name, None)
 
 
+def _put_nodes(call: Call, name: str, count: int | None = None) -> None:
+    """Tells the control plane, where one runs, what a stored pool is now; `count`: how many nodes it is to have."""
+    if call.cloud.control_planes is not None:
+        pool = copy.deepcopy(call.cloud.table("container.nodePool")[name])
+        call.cloud.control_planes.put_pool(name.partition("/nodePools/")[0], pool, count)
+
+
 def change_pool(
-    call: Call, name: str, changes: Mapping[str, Any], kind: str, answer: Callable[[], Mapping[str, Any]]
+    call: Call,
+    name: str,
+    changes: Mapping[str, Any],
+    kind: str,
+    answer: Callable[[], Mapping[str, Any]],
+    nodes: int | None = None,
 ) -> Operation:
     """The operation that sets fields of a pool, by dotted paths, where the changed pool is one that there may be.
+
+    `nodes`: how many it is to have afterwards, a zone.
 
     Raises:
         ApiError: NOT_FOUND, INVALID_ARGUMENT, or FAILED_PRECONDITION while the cluster is busy.
@@ -128,6 +145,9 @@ def change_pool(
 
     def done() -> Mapping[str, Any]:
         pool.update(after, status="RUNNING", etag=call.cloud.uid())
+        if nodes is not None:
+            container_nodes.resize(call.cloud, pool, nodes)
+        _put_nodes(call, name, nodes)
         return answer()
 
     operation = start(call, kind, "operating on", name, done, lambda: pool.update(status="RUNNING"))
@@ -195,6 +215,7 @@ def create(call: Call) -> Operation:
     def done() -> Mapping[str, Any]:
         made = call.cloud.table("container.nodePool")[name]
         made["status"] = "RUNNING"
+        _put_nodes(call, name)
         return made
 
     doing = "creating a node pool for"
@@ -312,9 +333,4 @@ def set_size(call: Call) -> Operation:
     if count < 0 or (slice_ is not None and slice_.hosts > 1 and count not in (0, slice_.hosts)):
         gang = f" for a slice of {slice_.hosts} hosts" if slice_ else ""
         raise rules.refused("nodeCount", f"Requested invalid target size '{count}'{gang}.")
-
-    def done() -> Mapping[str, Any]:
-        container_nodes.resize(call.cloud, pool, count)
-        return _shown(call)
-
-    return change_pool(call, named(call), {}, "SET_NODE_POOL_SIZE", done)
+    return change_pool(call, named(call), {}, "SET_NODE_POOL_SIZE", lambda: _shown(call), count)

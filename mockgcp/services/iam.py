@@ -112,13 +112,13 @@ def delete(call: Call) -> Mapping[str, Any]:
     return {}
 
 
-serve_policies(
-    service,
-    "iam.projects.serviceAccounts",
-    "iam.serviceAccounts",
-    on=_name,
-    there=lambda call: str(_account(call)["name"]),
-)
+def _with_policy(call: Call) -> str:
+    """The account of a policy: one that somebody made, or a project's default one, which is always there."""
+    default = _default_account(call.cloud, _name(call).split("/")[3])
+    return str((default or _account(call))["name"])
+
+
+serve_policies(service, "iam.projects.serviceAccounts", "iam.serviceAccounts", on=_name, there=_with_policy)
 
 
 def default_account(state: State, project: Project) -> str | None:

@@ -161,7 +161,7 @@ def _missing_image(state: State, job: str, reference: str) -> Missing | None:
     if image is None:
         return None  # of another registry, which is not emulated
     own = state.project(job.split("/")[1])
-    agent = f"service-{own.number}@serverless-robot-prod.{_agent_domain(state)}"
+    agent = f"service-{own.number}@serverless-robot-prod.{agent_domain(state)}"
     foreign = image.project != own.id and _here(state, image.project)
     if foreign and not state.allowed(f"serviceAccount:{agent}", _PULL, image.repository):
         # https://docs.cloud.google.com/run/docs/deploying#other-projects; the words are unchecked.
@@ -178,7 +178,8 @@ def _missing_image(state: State, job: str, reference: str) -> Missing | None:
     return None
 
 
-def _agent_domain(state: State) -> str:
+def agent_domain(state: State) -> str:
+    """What follows `gcp-sa-SERVICE.` in the e-mail of a service's agent."""
     domain = state.universe.service_agent_domain
     return domain if ".iam." in domain else f"iam.{domain}"
 

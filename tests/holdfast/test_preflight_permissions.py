@@ -7,7 +7,7 @@ import yaml
 
 from holdfast import stackfile
 from holdfast.preflight import permissions
-from infra import catalog
+from infra import catalog, kueue
 from mockgcp.cloud import Cloud
 from mockgcp.frontends.pulumi.mocks import EmulatedGcp, Result
 from mockgcp.service import by_api
@@ -22,7 +22,7 @@ _ELSEWHERE = ("billing.",)
 
 @pytest.fixture(scope="module")
 def ups() -> dict[str, tuple[Result, set[str]]]:
-    """Both shipped stacks with everything that configuration can add: what each registered, and was asked for."""
+    """The shipped stacks with everything that configuration can add: what each registered, and was asked for."""
     cloud = Cloud()
     cloud.seed_project(PROJECT)
     account = seed_billing(cloud, PROJECT).removeprefix("billingAccounts/")
@@ -33,7 +33,9 @@ def ups() -> dict[str, tuple[Result, set[str]]]:
     artifactregistry.seed_image(cloud, image)
     outputs = foundation[0].outputs
     job = _up(cloud, "dev-cloud-run", outputs, networkEnabled=True, alertEmail="who@example.com")
-    return {"foundation": foundation, "cloud-run": job}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kueue, "_dry_run", lambda _: None)
+        return {"foundation": foundation, "cloud-run": job, "gke-tpu": _up(cloud, "dev-gke-tpu", {})}
 
 
 def _up(cloud: Cloud, stack: str, foundation: dict[str, object], **more: object) -> tuple[Result, set[str]]:
@@ -47,13 +49,14 @@ def _up(cloud: Cloud, stack: str, foundation: dict[str, object], **more: object)
         config=config,
         stack=stack,
         stack_outputs={"organization/holdfast/dev-foundation": foundation},
+        recorded=["kubernetes"],
     ).run(choose(stack))
     handlers = {method: handler for api in by_api(SERVICES).values() for method, handler in api.handlers.items()}
     asked = {handlers[entry.method].permission for entry in cloud.audit.entries()[before:]}
     return result, {each for each in asked if each is not None}
 
 
-@pytest.mark.parametrize("stack", ["dev-foundation", "dev-cloud-run"])
+@pytest.mark.parametrize("stack", ["dev-foundation", "dev-cloud-run", "dev-gke-tpu"])
 def test_the_table_has_every_type_that_a_stack_makes_and_no_other(
     ups: dict[str, tuple[Result, set[str]]], stack: str
 ) -> None:
@@ -62,7 +65,7 @@ def test_the_table_has_every_type_that_a_stack_makes_and_no_other(
     assert made == set(permissions.STACKS[name(stack)])
 
 
-@pytest.mark.parametrize("stack", ["dev-foundation", "dev-cloud-run"])
+@pytest.mark.parametrize("stack", ["dev-foundation", "dev-cloud-run", "dev-gke-tpu"])
 def test_the_table_has_every_permission_that_up_is_asked_for(
     ups: dict[str, tuple[Result, set[str]]], stack: str
 ) -> None:

@@ -127,3 +127,11 @@ def test_subnets_that_no_job_fits_into(cidr: str, says: str) -> None:
 def test_every_universe_has_a_console() -> None:
     assert catalog.universe().console_domain == "console.cloud.google.com"
     assert catalog.universe("s3nsapis.fr").console_domain == "console.cloud.s3nscloud.fr"
+
+
+def test_a_tpu_chip_costs_less_by_flex_start_and_an_unknown_price_is_none() -> None:
+    flex, on_demand = (catalog.tpu_chip_price("v6e", "us-east5", each).per_hour or 0 for each in (True, False))
+    assert 0 < flex < on_demand
+    unknown = catalog.tpu_chip_price("v6e", "us-east1", True)
+    assert unknown.per_hour is None
+    assert "TPU v6e flex start in us-east1" in unknown.reason

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from mockgcp_client import JOB, LOCATION, Client, job
 
 from mockgcp.clock import Clock
 from mockgcp.cloud import Cloud
 from mockgcp.errors import ApiError
-from mockgcp.operations import Operation, Operations
+from mockgcp.operations import Aside, Operation, Operations
 
 
 def test_an_operation_passes_its_steps_one_after_the_other() -> None:
@@ -38,6 +42,27 @@ def test_a_failing_step_ends_the_operation_and_skips_the_rest() -> None:
     assert later == []
     assert operation.to_dict()["error"] == {"code": 8, "message": "no capacity"}
     assert "response" not in operation.to_dict()
+
+
+def test_work_that_takes_real_time_is_done_beside_whoever_moves_the_clock() -> None:
+    clock, gate = Clock(running=True), threading.Event()
+    changed = threading.Condition(clock.lock)
+    operations = Operations(clock, changed)
+
+    def slow(outcome: Callable[[], Any]) -> Operation:
+        def work() -> Callable[[], Any]:
+            assert gate.wait(30)
+            return outcome() or (lambda: {"value": 1})
+
+        return operations.run(Operation("op"), (0.0, lambda: Aside(work)))
+
+    good, bad = slow(lambda: None), slow(lambda: {}["missing"])
+    clock.run_due()
+    with changed:
+        assert not good.done
+        gate.set()
+        assert changed.wait_for(lambda: good.done and bad.done, timeout=30)
+    assert (good.response, bad.error and bad.error.status) == ({"value": 1}, "INTERNAL")
 
 
 def test_a_step_that_breaks_ends_its_operation_as_a_defect_and_not_whoever_moves_the_clock() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,15 @@ def _get_project(session: Session, args: Props) -> Mapping[str, Any]:
     }
 
 
+def _get_iam_policy(session: Session, args: Props) -> Mapping[str, Any]:
+    project = args.get("project") or session.project
+    body = {"options": {"requestedPolicyVersion": 3}}
+    found = session.call("cloudresourcemanager.projects.getIamPolicy", {"resource": project}, body)
+    policy = {key: value for key, value in found.items() if key in ("bindings", "auditConfigs")}
+    return {"id": project, "project": project, "etag": found.get("etag", ""), "policyData": json.dumps(policy)}
+
+
 FUNCTIONS: Mapping[str, Function] = {
     "gcp:organizations/getProject:getProject": Function(("projectId",), _get_project),
+    "gcp:projects/getIamPolicy:getIamPolicy": Function(("project",), _get_iam_policy),
 }

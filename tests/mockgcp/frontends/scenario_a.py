@@ -30,6 +30,7 @@ ACCOUNT_MEMBER = "gcp:serviceaccount/iAMMember:IAMMember"
 SERVICE = "gcp:projects/service:Service"
 CLUSTER = "gcp:container/cluster:Cluster"
 NODE_POOL = "gcp:container/nodePool:NodePool"
+FILESTORE = "gcp:filestore/instance:Instance"
 
 
 def bucket(**changes: Value) -> dict[str, Value]:
@@ -95,7 +96,7 @@ def bucket_member(**changes: Value) -> dict[str, Value]:
 def seeded_cloud() -> Cloud:
     """A cloud with the project, its APIs, and one L4 and the image that the jobs here use."""
     cloud = Cloud()
-    apis = ("artifactregistry", "cloudresourcemanager", "compute", "container", "iam", "run")
+    apis = ("aiplatform", "artifactregistry", "cloudresourcemanager", "compute", "container", "file", "iam", "run")
     cloud.seed_project(PROJECT, number=NUMBER).services.update(f"{api}.googleapis.com" for api in apis)
     artifactregistry.seed_image(cloud, IMAGE)
     cloud.quotas.set(PROJECT, catalog.gpu_quota("nvidia-l4", zonal_redundancy=False).quota_id, "*", 1)

@@ -17,7 +17,7 @@ from mockgcp.services import artifactregistry
 
 # The recorded paths begin with the custom endpoint's name.
 _APIS = {"ar": "artifactregistry", "crm": "cloudresourcemanager", "su": "serviceusage"}
-_NOT_EMULATED = {"file"}
+_NOT_EMULATED: set[str] = set()
 # The echoing server had nothing under the project's number, which the provider asks about; the project is there.
 _FOUND_HERE = f"GET /compute/v1/projects/{NUMBER}"
 _LONGEST_OPERATION_S = 300.0
@@ -109,7 +109,10 @@ def missing(wanted: Any, shown: Any, path: str = "") -> Iterator[str]:
 
 def same(wanted: Any, shown: Any) -> bool:
     """Equal, but for the API's own spelling: of locations, of versions, which come back in full, and of references,
-    which come back as full links, or as bare names where the link is in a field of its own."""
+    which come back as full links, or as bare names where the link is in a field of its own. 64-bit integers come back
+    as strings."""
+    if isinstance(wanted, int) and isinstance(shown, str):
+        return str(wanted) == shown
     if not (isinstance(wanted, str) and isinstance(shown, str)):
         return bool(wanted == shown)
     linked = "/" in shown + wanted and wanted.rpartition("/")[2] == shown.rpartition("/")[2]
@@ -136,10 +139,10 @@ def test_every_request_is_answered_as_recorded_and_every_read_shows_what_was_wri
         else:
             place, wanted = written(request)
             there.setdefault(place, []).append(wanted)
-    # Bucket and policy, network, subnet, router, account, repository, API, job, project's policy, cluster, two pools:
-    # each was read back.
+    # Bucket and policy, network, subnet, router, account, repository, API, job, project's policy, cluster, two pools,
+    # Filestore: each was read back.
     assert seen == there.keys()
-    assert len(seen) == 13
+    assert len(seen) == 14
 
 
 def test_what_is_not_emulated_yet_is_not_forgotten() -> None:

@@ -408,3 +408,22 @@ def test_a_sovereign_universe_has_its_own_links_and_regions() -> None:
 def test_a_reference_into_a_project_that_is_not_there(made: Client) -> None:
     error = made.refused(*INSERT_SUBNET, subnet(name="second", network="projects/none/global/networks/x"))
     assert error.status == "PERMISSION_DENIED"
+
+
+@pytest.mark.parametrize(
+    ("zone", "machine", "there"),
+    [
+        ("us-east5-b", "ct6e-standard-4t", True),
+        ("us-east5-c", "ct6e-standard-4t", False),
+        ("us-east5-c", "n2-standard-16", True),
+        ("us-east5-z", "n2-standard-16", False),
+        ("us-east5-b", "ct9-new-4t", False),
+    ],
+)
+def test_a_zone_has_the_machine_types_that_the_catalog_says(gcp: Client, zone: str, machine: str, there: bool) -> None:
+    params = {**HERE, "zone": zone, "machineType": machine}
+    if there:
+        shown = gcp.call("compute.machineTypes.get", params)
+        assert (shown["name"], shown["guestCpus"]) == (machine, catalog.machines()[machine].vcpu)
+    else:
+        assert gcp.refused("compute.machineTypes.get", params).status == "NOT_FOUND"

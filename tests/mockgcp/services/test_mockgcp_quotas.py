@@ -1,4 +1,4 @@
-"""Quotas on GPUs: the catalog's names, the limits that were granted, and how Service Usage tells them."""
+"""Quotas on GPUs and TPUs: the catalog's names, the limits that were granted, and how Service Usage tells them."""
 
 from __future__ import annotations
 
@@ -82,6 +82,28 @@ def test_a_metric_and_a_limit_by_their_names(gcp: Client) -> None:
     assert gcp.refused(f"{METRICS}.limits.get", {"name": f"{whole['name']}/limits/none"}).status == "NOT_FOUND"
 
 
+def test_every_generation_of_tpus_has_a_quota_on_demand_and_a_preemptible_one(cloud: Cloud, gcp: Client) -> None:
+    for generation in catalog.fact("tpu", "generations").value:
+        both = [catalog.tpu_quota(generation, preemptible=preemptible) for preemptible in (False, True)]
+        assert len({quota.quota_id for quota in both} | {quota.metric for quota in both}) == 4
+        assert {quota.service for quota in both} == {"compute.googleapis.com"}
+    with pytest.raises(ValueError, match="no quota of TPU 'v9'; known: v5e, v5p, v6e"):
+        catalog.tpu_quota("v9", preemptible=False)
+
+
+def test_a_quota_of_a_tpu_family_has_the_family_among_its_dimensions(cloud: Cloud, gcp: Client) -> None:
+    quota = catalog.tpu_quota("v6e", preemptible=False)
+    cloud.quotas.set(PROJECT, quota.quota_id, "us-east5", 16)
+    found = gcp.call(f"{METRICS}.list", {"parent": f"projects/{PROJECT}/services/{quota.service}", "view": "FULL"})
+    (limit,) = next(each for each in found["metrics"] if each["metric"] == quota.metric)["consumerQuotaLimits"]
+    assert limit["unit"] == "1/{project}/{region}/{tpu_family}"
+    shown = {bucket["dimensions"]["region"]: bucket for bucket in limit["quotaBuckets"] if "dimensions" in bucket}
+    assert shown["us-east5"]["dimensions"] == {"region": "us-east5", "tpu_family": "CT6E"}
+    assert (shown["us-east5"]["effectiveLimit"], shown["us-east1"]["effectiveLimit"]) == ("16", "0")
+    assert gcp.call(f"{METRICS}.limits.get", {"name": limit["name"], "view": "FULL"}) == limit
+    assert {each["metric"] for each in found["metrics"]} == {quota.metric for quota in catalog.tpu_quotas().values()}
+
+
 def test_who_may_look(cloud: Cloud, gcp: Client) -> None:
     assert gcp.as_(STRANGER).refused(f"{METRICS}.list", PARENT).status == "PERMISSION_DENIED"
     cloud.policies.grant(f"projects/{PROJECT}", "roles/servicemanagement.quotaViewer", STRANGER)
@@ -91,7 +113,7 @@ def test_who_may_look(cloud: Cloud, gcp: Client) -> None:
 @pytest.mark.parametrize(
     ("parent", "words"),
     [
-        (f"projects/{PROJECT}/services/compute.googleapis.com", "not of compute.googleapis.com"),
+        (f"projects/{PROJECT}/services/storage.googleapis.com", "not of storage.googleapis.com"),
         ("folders/1/services/run.googleapis.com", "not of folders"),
     ],
 )

@@ -9,8 +9,8 @@ from importlib import import_module
 from mockgcp.frontends.pulumi.resource import ResourceType
 
 _MODULES = (
-    *("artifactregistry", "billing", "cloudrunv2", "compute", "container", "logging"),
-    *("monitoring", "projects", "serviceaccount", "storage"),
+    *("artifactregistry", "billing", "cloudrunv2", "compute", "container", "filestore", "logging"),
+    *("monitoring", "projects", "serviceaccount", "storage", "vertex"),
 )
 
 

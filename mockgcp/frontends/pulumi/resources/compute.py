@@ -1,4 +1,4 @@
-"""gcp:compute: networks, subnets, routers and NATs."""
+"""gcp:compute: networks and their firewall rules, subnets, routers and NATs."""
 
 from __future__ import annotations
 
@@ -119,6 +119,68 @@ NETWORK = ResourceType(
         sent_when_zero=frozenset({"autoCreateSubnetworks"}),
     ),
     derive=lambda session, properties, rest: {"project": rest["selfLink"].split("/")[-4]},
+)
+
+
+# -- firewall rules ------------------------------------------------------------------------------------------------
+
+_FIREWALL = "projects/{project}/global/firewalls/{name}"
+_OF_FIREWALL = {"project": "{project}", "firewall": "{name}"}
+_INSERT_FIREWALL = Request("compute.firewalls.insert", {"project": "{project}"})
+
+
+def _firewall_body(properties: Props, body: Body) -> dict[str, Any]:
+    network = properties["network"]
+    path = network if "/" in network else f"projects/{properties['project']}/global/networks/{network}"
+    logged = properties.get("logConfig") is not None
+    log = {**body.get("logConfig", {}), "enable": logged}
+    return {**body, "network": path, "disabled": bool(properties.get("disabled")), "logConfig": log}
+
+
+def _firewall_outputs(session: Session, properties: Props, rest: Body) -> Props:
+    off = {} if rest["logConfig"]["enable"] else {"logConfig": None}
+    return {"project": rest["selfLink"].split("/")[-4], "network": rest["network"], **off}
+
+
+def _update_firewall(session: Session, old: Props, new: Props, body: Body) -> Body:
+    """With what the program no longer says of lists, so that it is taken away."""
+    lists = ("sourceTags", "targetTags", "sourceServiceAccounts", "targetServiceAccounts")
+    emptied: Body = {name: [] for name in lists if old.get(name) and not new.get(name)}
+    request = Request("compute.firewalls.patch", _OF_FIREWALL)
+    return session.call(request.method, request.fill(new), {**emptied, **_firewall_body(new, body)})
+
+
+FIREWALL = ResourceType(
+    token="gcp:compute/firewall:Firewall",
+    resource=gcp.compute.Firewall,
+    args=gcp.compute.FirewallArgs,
+    id=_FIREWALL,
+    import_id=id_parts(_FIREWALL),
+    create=lambda session, properties, body: session.call(
+        _INSERT_FIREWALL.method, _INSERT_FIREWALL.fill(properties), _firewall_body(properties, body)
+    ),
+    read=read_by(Request("compute.firewalls.get", _OF_FIREWALL)),
+    update=_update_firewall,
+    delete=deleted_by(Request("compute.firewalls.delete", _OF_FIREWALL)),
+    auto_name=AutoName(),
+    dry_run=lambda session, properties, body: session.validate(
+        _INSERT_FIREWALL, properties, _firewall_body(properties, body)
+    ),
+    defaults={"priority": 1000},
+    replace_on=frozenset({"direction", "name", "params", "project"}),
+    computed=frozenset({"deletionPolicy", "destinationRanges", "direction", "enableLogging", "project"}),
+    table=Table(
+        names={
+            "allows": "allowed",
+            "allows.protocol": "IPProtocol",
+            "denies": "denied",
+            "denies.protocol": "IPProtocol",
+        },
+        local=frozenset({"deletionPolicy", "enableLogging", "project"}),
+        sent_when_zero=frozenset({"priority"}),
+        spelling={"network": Link},
+    ),
+    derive=_firewall_outputs,
 )
 
 
