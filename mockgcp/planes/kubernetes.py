@@ -21,6 +21,8 @@ from mockgcp.planes.k8s.ray import RayJobs, ScriptedJobs
 from mockgcp.planes.processes import ProcessLedger
 from mockgcp.planes.protocol import Availability
 
+_LOOK_S = 0.2
+
 
 class KubernetesPlane:
     """Runs the control planes of clusters while it is started.
@@ -47,8 +49,9 @@ class KubernetesPlane:
         self._jobs, self._times = jobs or ScriptedJobs(), times or Times()
         self.state_dir = state_dir
         self.processes = ProcessLedger(state_dir / "processes.jsonl")
-        self._lock = threading.Lock()
         self._clusters: dict[str, Cluster] = {}
+        self._starting = 0
+        self._changed = threading.Condition()
         self._token = secrets.token_urlsafe(24)
 
     @property
@@ -93,9 +96,16 @@ class KubernetesPlane:
             times=self._times,
             pools=[Pool.of(pool) for pool in pools],
         )
-        made.start()
-        with self._lock:
-            self._clusters[name] = made
+        with self._changed:
+            self._starting += 1
+        try:
+            made.start()
+            with self._changed:
+                self._clusters[name] = made
+        finally:
+            with self._changed:
+                self._starting -= 1
+                self._changed.notify_all()
         return made
 
     def cluster(self, name: str) -> Cluster | None:
@@ -104,12 +114,54 @@ class KubernetesPlane:
 
     def delete(self, name: str) -> None:
         """Ends a cluster; one that is not there is fine."""
-        with self._lock:
+        with self._changed:
             gone = self._clusters.pop(name, None)
         if gone is not None:
             gone.stop()
 
+    def put_pool(self, cluster: str, pool: Mapping[str, Any], nodes: int | None = None) -> None:
+        """Adds or changes a pool as the container service stores it, and has it have that many nodes.
+
+        What a test has set of its capacity stays. Without autoscaling, it has as many nodes as it was told last.
+        """
+        found = self.cluster(cluster)
+        if found is None:
+            return
+        pools, made = found.pools, Pool.of(pool)
+        with pools.lock:
+            old = pools.pools.get(made.name)
+            if old is not None:
+                made.capacity = old.capacity
+            if not pool.get("autoscaling", {}).get("enabled"):
+                count = nodes if nodes is not None else old.maximum if old is not None else made.maximum
+                made.minimum = made.maximum = count
+            pools.put(made)
+            if nodes is not None:
+                pools.grow(made, nodes - len(made.nodes))
+                pools.shrink(made, made.nodes[nodes:])
+
+    def drop_pool(self, cluster: str, pool: str) -> None:
+        """Takes a pool away with its nodes; one that is not there is fine."""
+        if found := self.cluster(cluster):
+            found.pools.drop(pool)
+
+    def sizes(self, cluster: str) -> dict[str, int]:
+        """How many nodes each pool has, or is growing to."""
+        found = self.cluster(cluster)
+        if found is None:
+            return {}
+        with found.pools.lock:
+            return {name: len(pool.nodes) for name, pool in found.pools.pools.items()}
+
     def stop(self) -> None:
+        self._end_starting()
         for name in list(self._clusters):
             self.delete(name)
         self.processes.kill()
+
+    def _end_starting(self) -> None:
+        """Has clusters that are starting in other threads fail: whatever they start next ends, too."""
+        with self._changed:
+            while self._starting:
+                self.processes.kill()
+                self._changed.wait(timeout=_LOOK_S)

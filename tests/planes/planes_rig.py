@@ -14,6 +14,7 @@ import kube_provider
 
 from holdfast import planes
 from infra.kubeconfig import kubeconfig
+from infra.kueue import PodsReady, kueue_values
 from mockgcp.clock import Clock
 from mockgcp.planes.k8s.api import Api, KubernetesError
 from mockgcp.planes.k8s.cluster import Cluster, Times
@@ -64,17 +65,16 @@ def started(programs: Programs, folder: Path, jobs: ScriptedJobs) -> Iterator[Ku
         plane.stop()
 
 
-def install_kueue(stage: Stage, programs: Programs, folder: Path) -> None:
+def install_kueue(stage: Stage, programs: Programs, folder: Path, pods_ready: PodsReady | None = None) -> None:
     """The chart as Kueue ships it, by the real provider, with GKE's kubeconfig; the feature gate is the scenario's."""
     found = planes.provider()
     assert found
-    gates = [{"name": "ElasticJobsViaWorkloadSlices", "enabled": True}]
     release = {
         "name": "kueue",
         "chart": str(programs.chart),
         "namespace": "kueue-system",
         "createNamespace": True,
-        "values": {"controllerManager": {"featureGates": gates}},
+        "values": kueue_values(["ElasticJobsViaWorkloadSlices"], {}, pods_ready),
     }
     config = json.dumps(kubeconfig("tpu-cluster", stage.cluster.endpoint, stage.cluster.ca_certificate))
     with kube_provider.provider([found, stage.plane.bin_dir], config, folder) as provider:

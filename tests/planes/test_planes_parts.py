@@ -16,12 +16,14 @@ import planes_scenario
 import pytest
 import yaml
 
+from infra import catalog
 from mockgcp.clock import Clock
 from mockgcp.planes.k8s import auth_plugin, kueue
 from mockgcp.planes.k8s.addresses import free_ports
 from mockgcp.planes.k8s.kubelet import _same_version
 from mockgcp.planes.k8s.nodes import NodePools, Pool
 from mockgcp.planes.k8s.pki import Authority
+from mockgcp.planes.k8s.programs import Programs
 from mockgcp.planes.k8s.provisioning import QueuedProvisioning
 from mockgcp.planes.k8s.ray import Dashboards, ScriptedJobs
 from mockgcp.planes.k8s.sandbox import Sandbox, SandboxError
@@ -93,6 +95,12 @@ def test_what_the_configuration_says_of_hosts_stays() -> None:
     assert adjusted["metrics"] == said["metrics"]
     assert adjusted["webhook"] == said["webhook"]
     assert adjusted["health"] == {"healthProbeBindAddress": "a:8081"}
+
+
+def test_the_catalog_has_the_managers_configuration_as_the_chart_has_it(programs: Programs) -> None:
+    values = yaml.safe_load((programs.chart / "values.yaml").read_text())
+    said = yaml.safe_load(values["managerConfig"]["controllerManagerConfigYaml"])
+    assert catalog.fact("gke", "kueue_manager_config").value == said
 
 
 @pytest.mark.parametrize(
@@ -334,6 +342,109 @@ def test_an_ordered_ending_comes_in_its_time(pools: NodePools, clock: Clock) -> 
     assert pools.pools["dws-pool"].nodes == []
     queued.step(api)
     assert _conditions(failed) == ["Failed"]
+
+
+def test_a_request_that_waits_too_long_fails(pools: NodePools, clock: Clock) -> None:
+    api: Any = FakeApi()
+    pools.pools["dws-pool"].capacity = 0
+    request, queued = _request(api, "r", 4), QueuedProvisioning(pools, clock, delay_s=1, wait_limit_s=100)
+    queued.step(api)
+    clock.advance(99)
+    queued.step(api)
+    assert _conditions(request) == ["Accepted"]
+    clock.advance(1)
+    queued.step(api)
+    assert _conditions(request) == ["Accepted", "Failed"]
+    assert "in time" in request["status"]["conditions"][-1]["message"]
+    pools.pools["dws-pool"].capacity = None
+    queued.step(api)
+    assert pools.pools["dws-pool"].nodes == []
+
+
+def test_booked_nodes_stay_without_pods_until_the_booking_expires(pools: NodePools, clock: Clock) -> None:
+    api: Any = FakeApi()
+    request, queued = _request(api, "r", 4), QueuedProvisioning(pools, clock, delay_s=0, booking_s=600)
+
+    def look() -> None:
+        pools.step(api, [])
+        queued.step(api)
+
+    look()
+    look()
+    for _ in range(9):  # longer than nodes may be idle
+        clock.advance(60)
+        look()
+    assert _count(api, "dws-pool") == 4
+    clock.advance(60)
+    look()
+    assert _conditions(request) == ["Accepted", "Provisioned", "BookingExpired"]
+    clock.advance(60)
+    look()
+    assert _count(api, "dws-pool") == 0
+
+
+def test_booked_nodes_are_like_any_others_once_pods_have_run_there(pools: NodePools, clock: Clock) -> None:
+    api: Any = FakeApi()
+    _request(api, "r", 4)
+    queued = QueuedProvisioning(pools, clock, delay_s=0)
+    queued.step(api)
+    queued.step(api)
+    clock.advance(10)
+    pools.step(api, [])
+    nodes = pools.pools["dws-pool"].nodes
+    pools.step(api, [_pod(f"w{number}", "dws-pool", node=node) for number, node in enumerate(nodes)])
+    pools.step(api, [])
+    clock.advance(61)
+    pools.step(api, [])
+    assert _count(api, "dws-pool") == 0
+
+
+def test_a_request_that_is_deleted_holds_no_nodes(pools: NodePools, clock: Clock) -> None:
+    api: Any = FakeApi()
+    _request(api, "r", 4)
+    queued = QueuedProvisioning(pools, clock, delay_s=0)
+    queued.step(api)
+    queued.step(api)
+    assert len(pools.held) == 4
+    api.requests.clear()
+    queued.step(api)
+    assert pools.held == set()
+
+
+def test_an_ordered_booking_expires_before_anybody_has_seen_it(pools: NodePools, clock: Clock) -> None:
+    api: Any = FakeApi()
+    request, queued = _request(api, "r", 4), QueuedProvisioning(pools, clock, delay_s=0)
+    queued.order("r", "BookingExpired")
+    queued.step(api)
+    queued.step(api)
+    assert _conditions(request) == ["Accepted", "Provisioned", "BookingExpired"]
+    assert pools.pools["dws-pool"].nodes == []
+    assert pools.held == set()
+
+
+def test_nodes_go_at_the_end_of_their_run_duration_with_their_pods(pools: NodePools, clock: Clock) -> None:
+    api: Any = FakeApi()
+    week = planes_scenario.tpu_pool("dws-pool", queuedProvisioning={"enabled": True})
+    week["config"]["maxRunDuration"] = "604800s"
+    pools.put(Pool.of(week))
+    request, queued = _request(api, "r", 4), QueuedProvisioning(pools, clock, delay_s=0)
+    queued.step(api)
+    queued.step(api)
+    clock.advance(10)  # it counts from when they have started
+    nodes = pools.pools["dws-pool"].nodes
+    pods = [_pod(f"w{number}", "dws-pool", node=node) for number, node in enumerate(nodes)]
+    clock.advance(604799)
+    pools.step(api, pods)
+    assert _count(api, "dws-pool") == 4
+    clock.advance(1)
+    pools.step(api, pods)
+    queued.step(api)
+    assert _count(api, "dws-pool") == 0
+    assert _conditions(request)[-1] == "CapacityRevoked"
+    assert sorted(path for path in api.deleted if "/pods/" in path) == [
+        f"/api/v1/namespaces/default/pods/w{n}" for n in range(4)
+    ]
+    assert _count(api, "default-pool") == 1
 
 
 # -- files of a pod that runs ------------------------------------------------------------------------------------------

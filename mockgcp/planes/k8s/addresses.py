@@ -55,16 +55,24 @@ class PodAddresses:
         self._first, self._taken = number % (_TESTS.num_addresses // 256 - 1) * 256, set[str]()
 
     def take(self) -> str:
-        """An address that is not taken. Raises RuntimeError when it cannot be added."""
-        every = (str(_TESTS[self._first + number]) for number in range(1, 255))
-        address = next(each for each in every if each not in self._taken)
+        """An address that nobody has: another cluster, one of another process too, may have been given the same ones.
+
+        Raises:
+            RuntimeError: none can be added.
+        """
         lifetime = ["valid_lft", _LIFETIME_S, "preferred_lft", _LIFETIME_S]
-        command = ["ip", "address", "replace", f"{address}/32", "dev", "lo", *lifetime]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise RuntimeError(f"`{' '.join(command)}` failed: {done.stderr.strip()}; the plane needs CAP_NET_ADMIN")
-        self._taken.add(address)
-        return address
+        for number in range(1, 255):
+            address = str(_TESTS[self._first + number])
+            command = ["ip", "address", "add", f"{address}/32", "dev", "lo", *lifetime]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode == 0:
+                self._taken.add(address)
+                return address
+            if not any(there in done.stderr for there in ("File exists", "already assigned")):
+                raise RuntimeError(
+                    f"`{' '.join(command)}` failed: {done.stderr.strip()}; the plane needs CAP_NET_ADMIN"
+                )
+        raise RuntimeError(f"all addresses from {_TESTS[self._first + 1]} on are taken: remove those of dead clusters")
 
     def give_back(self, address: str) -> None:
         subprocess.run(["ip", "address", "delete", f"{address}/32", "dev", "lo"], capture_output=True, check=False)

@@ -23,22 +23,24 @@ from mockgcp.planes.k8s.kubelet import Kubelet
 from mockgcp.planes.k8s.nodes import NodePools, Pool
 from mockgcp.planes.k8s.programs import Programs
 from mockgcp.planes.k8s.provisioning import QueuedProvisioning
-from mockgcp.planes.k8s.ray import ENDED, Dashboards, RayJobs
+from mockgcp.planes.k8s.ray import ENDED, SUBMITTED, Dashboards, RayJobs
 from mockgcp.planes.processes import ProcessLedger
 
 _LOOK_S = 0.2
 _JOIN_S = 10.0
-_JOB = "batch.kubernetes.io/job-name"
 
 
 @dataclass(frozen=True)
 class Times:
     """How long things take, in seconds of the clock: a machine to become a node, a node without pods to be taken away
-    (10 minutes on GKE), a ProvisioningRequest to be fulfilled. GKE's own are minutes to days."""
+    (10 minutes on GKE), a ProvisioningRequest to be fulfilled, to be given up, and to hold its nodes without pods. The
+    first three are minutes to days on GKE. How long a node runs is its pool's."""
 
     node_boot_s: float = 1.0
     node_idle_s: float = 600.0
     provisioning_s: float = 3.0
+    request_wait_s: float = 604800.0
+    booking_s: float = 600.0
 
 
 class Cluster:
@@ -64,12 +66,19 @@ class Cluster:
         self._programs, self._state_dir, self._jobs = programs, state_dir, jobs
         self.plane = ControlPlane(programs, state_dir, processes, token)
         self.pools = NodePools(name, clock, boot_s=times.node_boot_s, idle_s=times.node_idle_s)
-        self.provisioning = QueuedProvisioning(self.pools, clock, delay_s=times.provisioning_s)
+        self.provisioning = QueuedProvisioning(
+            self.pools,
+            clock,
+            delay_s=times.provisioning_s,
+            wait_limit_s=times.request_wait_s,
+            booking_s=times.booking_s,
+        )
         self._kubelet = Kubelet(
             self.plane,
             state_dir / "pods",
             programs={kueue.IMAGE: kueue.image_program(programs)},
             ending=self._ending,
+            writes=self._writes,
         )
         self._dashboards = Dashboards(jobs)
         self._stopping = threading.Event()
@@ -103,6 +112,7 @@ class Cluster:
         try:
             self._dashboards.start()
             self.plane.start()
+            self.pools.kubelet_port = self._kubelet.serve()
             self._define()
             kuberay.start(self.plane, self._programs, self._dashboards)
             self.plane.wait_for_controllers()
@@ -135,21 +145,30 @@ class Cluster:
         while not self._stopping.wait(_LOOK_S):
             try:
                 pods = api.list("/api/v1/pods")
+                # Before the kubelet: a new cluster's pods are seen before they run, and KubeRay asks how its job goes.
+                self._jobs.look(api, pods)
                 self.pools.step(api, pods)
                 self._kubelet.step(api, pods)
                 self.provisioning.step(api)
-            except OSError:  # the API server is gone, or about to be
-                continue
+            except OSError as error:
+                if error.filename is not None:  # of a file; else the API server is gone, or about to be
+                    self.defects.append(traceback.format_exc())
             except KubernetesError as error:
                 if error.status < http.HTTPStatus.TOO_MANY_REQUESTS:  # else it is busy: the next look will tell
                     self.defects.append(traceback.format_exc())
             except Exception:
                 self.defects.append(traceback.format_exc())
+        self._jobs.look(api, [])
         api.close()
+
+    def _writes(self, pod: Object) -> Path | None:
+        """A RayJob's submitter prints what the job's driver does."""
+        name = pod["metadata"].get("labels", {}).get(SUBMITTED)
+        return None if name is None else self._jobs.log(pod["metadata"]["namespace"], name)
 
     def _ending(self, pod: Object) -> int | None:
         """A RayJob's submitter ends with the job, as `ray job submit` does."""
-        name = pod["metadata"].get("labels", {}).get(_JOB)
+        name = pod["metadata"].get("labels", {}).get(SUBMITTED)
         if name is None:
             return None
         state = self._jobs.state(pod["metadata"]["namespace"], name)

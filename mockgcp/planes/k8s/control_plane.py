@@ -50,6 +50,7 @@ class ControlPlane:
         pki.sign("front-proxy", "front-proxy-client")
         pki.sign("controller-manager", "system:kube-controller-manager")
         pki.sign("scheduler", "system:kube-scheduler")
+        pki.sign("kubelet", "system:node:kubelet", "system:nodes", hosts=("127.0.0.1",))
         pki.key_pair("service-accounts")
         tokens = self._folder / "pki" / "tokens.csv"
         tokens.touch(0o600)
@@ -68,7 +69,7 @@ class ControlPlane:
                 *shared,
                 f"--kubeconfig={manager}",
                 "--use-service-account-credentials=true",
-                f"--service-account-private-key-file={self._pki('service-accounts.key')}",
+                f"--service-account-private-key-file={self.pki('service-accounts.key')}",
                 f"--root-ca-file={self.ca}",
                 # A new node stays tainted until this has looked at it: 5 s by default.
                 "--node-monitor-period=1s",
@@ -89,8 +90,8 @@ class ControlPlane:
         self, name: str, flags: Sequence[str], *, program: Path | None = None, env: Mapping[str, str] | None = None
     ) -> subprocess.Popen[bytes]:
         """Starts a program under a name of its own; what it writes goes to log/NAME.log."""
-        self._log(name).parent.mkdir(parents=True, exist_ok=True)
-        with self._log(name).open("ab") as log:
+        self.log(name).parent.mkdir(parents=True, exist_ok=True)
+        with self.log(name).open("ab") as log:
             process = self._processes.spawn(
                 [str(program or self._programs.program(name)), *flags],
                 env={"PATH": os.defpath, "HOME": str(self._folder), **(env or {})},
@@ -112,10 +113,10 @@ class ControlPlane:
             except (OSError, RuntimeError):
                 pass
             time.sleep(0.1)
-        said = "\n".join(self._log(name).read_text(errors="replace").splitlines()[-8:])
+        said = "\n".join(self.log(name).read_text(errors="replace").splitlines()[-8:])
         ended = self._running[name].poll()
         what = f"did not answer within {timeout_s:g} s" if ended is None else f"ended with {ended}"
-        raise RuntimeError(f"{name} {what}; the end of {self._log(name)}:\n{said}")
+        raise RuntimeError(f"{name} {what}; the end of {self.log(name)}:\n{said}")
 
     def answers(self, port: int, path: str) -> bool:
         """Whether a program says on loopback that all is well. Raises OSError."""
@@ -137,7 +138,7 @@ class ControlPlane:
         """A kubeconfig for a certificate of `pki`, or for a token."""
         if certificate:
             names = {"client-certificate": f"{certificate}.crt", "client-key": f"{certificate}.key"}
-            user = {key: str(self._pki(name)) for key, name in names.items()}
+            user = {key: str(self.pki(name)) for key, name in names.items()}
         else:
             user = {"token": token}
         cluster = {"server": f"https://127.0.0.1:{self.port}", "certificate-authority": str(self.ca)}
@@ -155,10 +156,12 @@ class ControlPlane:
         path.write_text(yaml.safe_dump(config, sort_keys=False))
         return path
 
-    def _pki(self, name: str) -> Path:
+    def pki(self, name: str) -> Path:
+        """A file of the cluster's keys and certificates."""
         return self._folder / "pki" / name
 
-    def _log(self, name: str) -> Path:
+    def log(self, name: str) -> Path:
+        """What the program of that name has written."""
         return self._folder / "log" / f"{name}.log"
 
     def _etcd(self, at: str, peer: str) -> list[str]:
@@ -181,16 +184,20 @@ class ControlPlane:
             "--profiling=false",
             f"--token-auth-file={tokens}",
             f"--client-ca-file={self.ca}",
-            f"--tls-cert-file={self._pki('apiserver.crt')}",
-            f"--tls-private-key-file={self._pki('apiserver.key')}",
+            f"--tls-cert-file={self.pki('apiserver.crt')}",
+            f"--tls-private-key-file={self.pki('apiserver.key')}",
             f"--requestheader-client-ca-file={self.ca}",
             "--requestheader-allowed-names=front-proxy-client",
             "--requestheader-username-headers=X-Remote-User",
             "--requestheader-group-headers=X-Remote-Group",
             "--requestheader-extra-headers-prefix=X-Remote-Extra-",
-            f"--proxy-client-cert-file={self._pki('front-proxy.crt')}",
-            f"--proxy-client-key-file={self._pki('front-proxy.key')}",
+            # To and from the kubelets' stand-in, for pods' logs.
+            f"--kubelet-certificate-authority={self.ca}",
+            f"--kubelet-client-certificate={self.pki('apiserver.crt')}",
+            f"--kubelet-client-key={self.pki('apiserver.key')}",
+            f"--proxy-client-cert-file={self.pki('front-proxy.crt')}",
+            f"--proxy-client-key-file={self.pki('front-proxy.key')}",
             "--service-account-issuer=https://kubernetes.default.svc",
-            f"--service-account-key-file={self._pki('service-accounts.pub')}",
-            f"--service-account-signing-key-file={self._pki('service-accounts.key')}",
+            f"--service-account-key-file={self.pki('service-accounts.pub')}",
+            f"--service-account-signing-key-file={self.pki('service-accounts.key')}",
         ]

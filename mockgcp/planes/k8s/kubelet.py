@@ -1,7 +1,7 @@
 """A stand-in for the kubelets of all nodes: says what a pod's phase is, without running it.
 
 A pod on a node runs as soon as it is seen, and ends when `ending` says so. Pods of the images in `programs` are the
-exception: those really run (sandbox.py), and are Ready when they answer.
+exception: those really run (sandbox.py), and are Ready when they answer. Logs: kubelet_logs.py.
 """
 
 from __future__ import annotations
@@ -15,11 +15,15 @@ from pathlib import Path
 from mockgcp.planes.k8s.addresses import PodAddresses
 from mockgcp.planes.k8s.api import Api, KubernetesError, Object, condition, path
 from mockgcp.planes.k8s.control_plane import ControlPlane
+from mockgcp.planes.k8s.kubelet_logs import LogServer, PodLogs
 from mockgcp.planes.k8s.sandbox import Adjust, Sandbox, SandboxError
 from mockgcp.planes.k8s.stamp import now
 
 Ending = Callable[[Object], int | None]
 """The exit code of a running pod that is over; None while it goes on."""
+
+Writes = Callable[[Object], Path | None]
+"""The file into which a stood-in pod's program writes now; None where nothing runs."""
 
 _RETRY_S = 1.0
 
@@ -43,13 +47,23 @@ class Kubelet:
         *,
         programs: Mapping[str, ImageProgram],
         ending: Ending,
+        writes: Writes = lambda pod: None,
     ) -> None:
         self._plane, self._folder = plane, folder
         self._programs, self._ending = programs, ending
         self._addresses = PodAddresses(folder)
         self._sandboxes: dict[str, Sandbox] = {}
         self._not_before: dict[str, float] = {}
+        self._answered: dict[str, float] = {}
         self._last_ip = 0
+        self._logs, self._writes = PodLogs(), writes
+        self._server: LogServer | None = None
+
+    def serve(self) -> int:
+        """Begins to serve pods' logs, once the control plane has its certificates: the port, which is all nodes'."""
+        certificate, key = self._plane.pki("kubelet.crt"), self._plane.pki("kubelet.key")
+        self._server = LogServer(self._logs, certificate=certificate, key=key, authority=self._plane.ca)
+        return self._server.port
 
     def step(self, api: Api, pods: list[Object]) -> None:
         for pod in pods:
@@ -60,11 +74,21 @@ class Kubelet:
                     raise
         for uid in self._sandboxes.keys() - {pod["metadata"]["uid"] for pod in pods}:
             self._end(uid)
+        self._logs.look(pods, {pod["metadata"]["uid"]: file for pod in pods if (file := self._file(pod))})
+
+    def _file(self, pod: Object) -> Path | None:
+        """Where the pod's program writes; None for a pod that nothing runs for."""
+        if pod["metadata"]["uid"] in self._sandboxes:
+            return self._plane.log(pod["metadata"]["name"])
+        return self._writes(pod) if "deletionTimestamp" not in pod["metadata"] else None
 
     def stop(self) -> None:
         for uid in list(self._sandboxes):
             self._end(uid)
         self._addresses.clear()
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
 
     def _look(self, api: Api, pod: Object) -> None:
         where, phase = path(pod, "/api/v1", "pods"), pod.get("status", {}).get("phase")
@@ -103,6 +127,7 @@ class Kubelet:
         if not sandbox.running():
             if self._not_before.get(uid, 0.0) <= time.monotonic():
                 self._not_before[uid] = time.monotonic() + _RETRY_S
+                self._answered.pop(uid, None)
                 try:
                     sandbox.start(api)
                 except SandboxError as error:
@@ -110,9 +135,19 @@ class Kubelet:
                     return
         else:
             sandbox.sync(api)
-        ready = sandbox.ready()
+        ready = self._is_ready(pod, sandbox)
         if ready != (condition(pod, "Ready").get("status") == "True"):
             api.patch_status(where, _status(pod, sandbox.address, ready=ready, restarts=max(0, sandbox.restarts)))
+
+    def _is_ready(self, pod: Object, sandbox: Sandbox) -> bool:
+        """Whether it answers; one that did stays ready until it has missed as many probes as its probe allows."""
+        uid, probe = pod["metadata"]["uid"], pod["spec"]["containers"][0].get("readinessProbe", {})
+        if sandbox.ready():
+            self._answered[uid] = time.monotonic()
+            return True
+        patience_s = probe.get("failureThreshold", 3) * probe.get("periodSeconds", 10)  # Kubernetes's defaults
+        answered = self._answered.get(uid)
+        return sandbox.running() and answered is not None and time.monotonic() - answered < patience_s
 
     def _waits(self, api: Api, pod: Object, reason: str, message: str) -> None:
         state = {"waiting": {"reason": reason, "message": message}}
@@ -121,6 +156,7 @@ class Kubelet:
             api.patch_status(path(pod, "/api/v1", "pods"), {"containerStatuses": _containers(pod, state)})
 
     def _end(self, uid: str) -> None:
+        self._answered.pop(uid, None)
         if sandbox := self._sandboxes.pop(uid, None):
             sandbox.stop()
             self._addresses.give_back(sandbox.address)

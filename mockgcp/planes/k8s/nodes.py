@@ -12,6 +12,7 @@ from collections.abc import Container, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
+from infra import catalog
 from mockgcp.clock import Clock
 from mockgcp.planes.k8s.api import STRATEGIC, Api, Object
 from mockgcp.planes.k8s.stamp import now
@@ -27,6 +28,7 @@ class Pool:
     """A node pool: its nodes' template and zone, how many there may be, and how many machines the zone has for it.
 
     `capacity` None: as many as are asked for; a test sets it to run out. `queued`: by ProvisioningRequests only.
+    `run_limit_s`: seconds that a node runs, maxRunDuration, and then it goes with all that runs on it; None: for ever.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Pool:
     maximum: int
     queued: bool = False
     capacity: int | None = None
+    run_limit_s: float | None = None
     nodes: list[str] = field(default_factory=list)
     made: int = 0
 
@@ -48,7 +51,16 @@ class Pool:
             least = int(scaling.get("minNodeCount", 0))
             most = int(scaling.get("totalMaxNodeCount") or scaling.get("maxNodeCount", 0))
         queued = bool(stored.get("queuedProvisioning", {}).get("enabled"))
-        return cls(stored["name"], node_template(stored), stored["locations"][0], least, most, queued)
+        limit = stored["config"].get("maxRunDuration")
+        return cls(
+            stored["name"],
+            node_template(stored),
+            stored["locations"][0],
+            least,
+            most,
+            queued,
+            run_limit_s=None if limit is None else catalog.parse_duration_s(limit),
+        )
 
     def room(self) -> int:
         """How many more nodes there may be, in whole gangs: by the pool's maximum and by what the zone has."""
@@ -79,7 +91,12 @@ class NodePools:
         self._cluster, self._clock, self._boot_s, self._idle_s = cluster, clock, boot_s, idle_s
         self.pools: dict[str, Pool] = {}
         self.lock = threading.RLock()
+        self.kubelet_port = 0
+        """Where all kubelets answer on loopback; 0: nowhere."""
+        self.held: set[str] = set()
+        """Nodes that are booked, and stay though nothing has run on them yet."""
         self._booting: dict[str, float] = {}
+        self._born: dict[str, float] = {}
         self._idle_since: dict[str, float] = {}
         self._beats: dict[str, float] = {}
 
@@ -105,7 +122,7 @@ class NodePools:
                 node = f"gke-{self._cluster[:20]}-{pool.name[:20]}-{group}-{_suffix(pool.made)}"
                 pool.made += 1
                 pool.nodes.append(node)
-                self._booting[node] = self._clock.seconds() + self._boot_s
+                self._booting[node] = self._born[node] = self._clock.seconds() + self._boot_s
             return pool.nodes[-count:] if count > 0 else []
 
     def shrink(self, pool: Pool, nodes: Iterable[str]) -> None:
@@ -114,12 +131,22 @@ class NodePools:
             gone = set(nodes)
             pool.nodes = [node for node in pool.nodes if node not in gone]
 
+    def expired(self, name: str, nodes: Iterable[str]) -> list[str]:
+        """Those that have run as long as the nodes of the pool of that name may."""
+        pool, seconds = self.pools.get(name), self._clock.seconds()
+        if pool is None or pool.run_limit_s is None:
+            return []
+        return [node for node in nodes if seconds - self._born[node] >= pool.run_limit_s]
+
     def step(self, api: Api, pods: list[Object]) -> None:
         """Scales the ordinary pools, and makes the API server's nodes those that the pools have."""
         with self.lock:
             busy = {pod["spec"].get("nodeName") for pod in pods if pod.get("status", {}).get("phase") in _LIVE}
             self._scale_up(pods, busy)
-            self._scale_down(busy)
+            self.held -= busy
+            self._scale_down(busy | self.held)
+            for pool in self.pools.values():
+                self.shrink(pool, self.expired(pool.name, pool.nodes))
             wanted = {node: pool for pool in self.pools.values() for node in pool.nodes}
         there = {node["metadata"]["name"] for node in api.list("/api/v1/nodes")}
         for node, pool in wanted.items():
@@ -177,6 +204,9 @@ class NodePools:
         ready |= {"lastHeartbeatTime": now(), "lastTransitionTime": now()}
         size = dict(pool.template.allocatable)
         status = {"conditions": [ready], "capacity": size, "allocatable": size}
+        if self.kubelet_port:
+            status["addresses"] = [{"type": "InternalIP", "address": "127.0.0.1"}]
+            status["daemonEndpoints"] = {"kubeletEndpoint": {"Port": self.kubelet_port}}
         api.patch_status(f"/api/v1/nodes/{node}", status, STRATEGIC)
         self._beats[node] = time.monotonic()
 

@@ -1,27 +1,39 @@
 """A stand-in for the dashboards of Ray clusters, and so for the jobs that run there: KubeRay asks them how a job goes.
 
 KubeRay reaches it as its HTTP proxy, by each head service's name in the cluster: no DNS, no address of its own. What
-the jobs do is `RayJobs`'s to say; `ScriptedJobs` does what a test tells it. Real workers would be another `RayJobs`.
+the jobs do is `RayJobs`'s to say; `ScriptedJobs` does what a test tells it, `ProcessJobs` (ray_processes.py) runs them.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit
 
+from mockgcp.planes.k8s.api import Api, Object
+
 JobState = Literal["PENDING", "RUNNING", "SUCCEEDED", "FAILED", "STOPPED"]
 ENDED: tuple[JobState, ...] = ("SUCCEEDED", "FAILED", "STOPPED")
+SUBMITTED = "batch.kubernetes.io/job-name"
+"""The label of a RayJob's submitter pod that names the RayJob."""
 
 
 class RayJobs(Protocol):
     """How the jobs that were submitted to Ray clusters go. Called from several threads."""
 
     def state(self, namespace: str, name: str) -> JobState:
-        """The state of the job that the RayJob of that name has submitted."""
+        """The state of the job that the RayJob of that name has submitted. To be answered at once."""
+
+    def log(self, namespace: str, name: str) -> Path | None:
+        """What that job has said when it was last run, growing while it runs; None when nothing has run."""
+
+    def look(self, api: Api, pods: list[Object]) -> None:
+        """What the cluster's pods are now, called several times a second from one thread; none when it is gone."""
 
 
 class ScriptedJobs:
@@ -36,12 +48,25 @@ class ScriptedJobs:
     def state(self, namespace: str, name: str) -> JobState:
         return self._ended.get((namespace, name), "RUNNING")
 
+    def log(self, namespace: str, name: str) -> Path | None:
+        return None
+
+    def look(self, api: Api, pods: list[Object]) -> None:
+        pass
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """As it is, but for KubeRay's giving up a request: it asks again."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
 
 class Dashboards:
     """An HTTP proxy on loopback that answers for every `<cluster>-head-svc.<namespace>.svc...`."""
 
     def __init__(self, jobs: RayJobs) -> None:
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(jobs))
+        self._server = _Server(("127.0.0.1", 0), _handler(jobs))
         self._thread = threading.Thread(target=self._server.serve_forever, name="ray-dashboards", daemon=True)
 
     @property
