@@ -1,14 +1,16 @@
 # Holdfast needs Python 3.11 and pip; the rest it gets itself. `make PYTHON=python3.12 ...` names another interpreter.
 PYTHON ?= python3
-GROUPS ?= base,mockgcp,trainer,dev
+GROUPS ?= base,mockgcp,trainer,ray,dev
 ARGS ?=
 BIN := .venv/bin
+# Tests of one group share what is dear to start, and one worker.
+PYTEST := $(BIN)/pytest -n 2 --dist loadgroup
 ENGINE := $(BIN)/python -m holdfast.engine
 COMPILE := $(BIN)/uv pip compile --universal --generate-hashes --no-header --no-annotate -q --python-version 3.11
 LOCKS := requirements
 
 .DEFAULT_GOAL := help
-.PHONY: help env engine planes rehearse test test-engine image-test lint format lock doctor bench clean
+.PHONY: help env engine planes rehearse rehearse-gke test test-engine image-test lint format lock doctor bench clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,19 +21,24 @@ env:  ## .venv from requirements/*.lock (GROUPS=base,mockgcp for less)
 engine: env  ## the Pulumi CLI: from PATH, else our cache, else built (4-8 minutes, once)
 	@$(ENGINE) ensure
 
-planes: env  ## the programs of the Kubernetes plane, built from their Go modules (about 12 minutes, once)
+planes: env  ## the programs of the Kubernetes plane, built from Go modules (about 12 minutes, once), and Debian's Slurm
 	@$(BIN)/python -m holdfast.planes ensure
 
 rehearse: engine  ## scenario A from `up` to `destroy` on the emulated cloud (ARGS="--seed 7 --preemptions 3")
 	@$(BIN)/holdfast rehearse cloud-run $(ARGS)
 
+rehearse-gke: engine planes  ## scenario B, on real Kubernetes with Kueue (root)
+	@$(BIN)/holdfast rehearse gke-tpu $(ARGS)
+
 test: env  ## all tests; those of the engine only when it is there already
-	@if $(ENGINE) find; then $(BIN)/pytest -n 2 $(ARGS); else \
+	@$(BIN)/python -m holdfast.planes find || \
+	  echo 'Not proved here: the tests on real Kubernetes with Kueue, and on real Slurm. To run them too: make planes'
+	@if $(ENGINE) find; then $(PYTEST) $(ARGS); else \
 	  echo 'Not proved here: the tests that run the real Pulumi engine. To run them too: make test-engine'; \
-	  $(BIN)/pytest -n 2 -m 'not engine' $(ARGS); fi
+	  $(PYTEST) -m 'not engine' $(ARGS); fi
 
 test-engine: engine  ## all tests, with the real engine, which it brings first
-	@$(BIN)/pytest -n 2 $(ARGS)
+	@$(PYTEST) $(ARGS)
 
 # Beside `make test`, for it needs root, buildah, debootstrap and some minutes: apt-get install buildah debootstrap
 image-test: env  ## the trainer's image built and run for real on this machine (root, buildah, debootstrap)
@@ -54,8 +61,9 @@ lock: env  ## requirements/*.lock anew, from pyproject.toml
 	$(COMPILE) --group trainer -c $(LOCKS)/base.lock -c $(LOCKS)/mockgcp.lock -o $(LOCKS)/trainer.lock
 	$(COMPILE) --group trainer-gpu -c $(LOCKS)/base.lock -c $(LOCKS)/mockgcp.lock -c $(LOCKS)/trainer.lock \
 	  -o $(LOCKS)/trainer-gpu.lock
+	$(COMPILE) --group ray -c $(LOCKS)/base.lock -c $(LOCKS)/mockgcp.lock -c $(LOCKS)/trainer.lock -o $(LOCKS)/ray.lock
 	$(COMPILE) --group dev -c $(LOCKS)/bootstrap.lock -c $(LOCKS)/base.lock -c $(LOCKS)/mockgcp.lock \
-	  -c $(LOCKS)/trainer.lock -o $(LOCKS)/dev.lock
+	  -c $(LOCKS)/trainer.lock -c $(LOCKS)/ray.lock -o $(LOCKS)/dev.lock
 
 doctor: env  ## every tool found, and the cloud that this shell points at
 	@$(BIN)/holdfast doctor

@@ -1,4 +1,4 @@
-"""Make .venv from the locks: `python3 holdfast/bootstrap.py [--groups base,mockgcp,trainer,dev]`.
+"""Make .venv from the locks: `python3 holdfast/bootstrap.py [--groups base,mockgcp,trainer,ray,dev]`.
 
 Standard library only; needs Python 3.11 and pip (or a new enough uv on PATH). Writes .venv and Holdfast's cache,
 nothing else, and does nothing when .venv is as the locks say.
@@ -31,7 +31,7 @@ if __name__ == "__main__":
 from holdfast import toolcache  # noqa: E402
 from holdfast.toolcache import ToolError  # noqa: E402
 
-GROUPS = ("base", "mockgcp", "trainer", "dev")
+GROUPS = ("base", "mockgcp", "trainer", "ray", "dev")
 """The dependency groups, each with requirements/<group>.lock. `bootstrap` is always installed: it makes the install."""
 
 STAMP = "holdfast.stamp"
@@ -95,7 +95,7 @@ def _make(locks: Sequence[Path], wanted: str) -> None:
             _step(f"making .venv with Python {sys.version.split()[0]}", command, environ)
         names = ", ".join(lock.stem for lock in locks)
         command = [uv, "pip", "sync", *python, "--require-hashes", *map(str, locks)]
-        _step(f"installing {names} as locked (a first time downloads up to 400 MB)", command, environ)
+        _step(f"installing {names} as locked (a first time downloads up to 550 MB)", command, environ)
         command = [uv, "pip", "install", *python, "--no-deps", "--no-build-isolation", "-e", str(ROOT)]
         _step("installing holdfast itself, editable", command, environ)
         fresh = venv / f"{STAMP}.{os.getpid()}"

@@ -148,7 +148,7 @@ def test_an_old_python_is_told_what_is_needed(checkout: Path) -> None:
 def test_an_unknown_group_is_refused(checkout: Path) -> None:
     code, _, err = _run(checkout, "--groups", "base,trainr")
     assert code == 1
-    assert "no group trainr; there are base, mockgcp, trainer, dev" in err
+    assert "no group trainr; there are base, mockgcp, trainer, ray, dev" in err
 
 
 def test_stamp_follows_locks_groups_and_pyproject(checkout: Path) -> None:

@@ -10,7 +10,11 @@ import pytest
 from trainer_process import LONG, Trainer
 
 IMPORT_JAX = {
-    f"test_trainer_{name}.py" for name in ("checkpoint", "data", "distributed", "kills", "model", "process", "storage")
+    "test_ray_local.py",
+    *(
+        f"test_trainer_{name}.py"
+        for name in ("checkpoint", "data", "distributed", "kills", "model", "process", "storage")
+    ),
 }
 
 

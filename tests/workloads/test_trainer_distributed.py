@@ -2,7 +2,6 @@
 
 import shutil
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,19 +18,6 @@ pytestmark = pytest.mark.jax
 Pair = list[subprocess.Popen[str]]
 
 
-def start_pair(trainer: Trainer, **variables: str) -> Pair:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
-    common = {
-        "HOLDFAST_COORDINATOR": address,
-        "JAX_COORDINATOR_BIND_ADDRESS": address,
-        "HOLDFAST_PROCESS_COUNT": "2",
-        **variables,
-    }
-    return [trainer.start(HOLDFAST_PROCESS_ID=str(number), **common) for number in range(2)]
-
-
 def ends(pair: Pair) -> tuple[list[int], list[list[dict[str, Any]]]]:
     """The exit codes, and what each of them said from here on."""
     said = [parse(process.communicate(timeout=PATIENCE)[0]) for process in pair]
@@ -41,7 +27,7 @@ def ends(pair: Pair) -> tuple[list[int], list[list[dict[str, Any]]]]:
 @pytest.fixture
 def undisturbed(tmp_path: Path, shared: Path) -> Iterator[Trainer]:
     trainer = Trainer(tmp_path, shared / "compiled", "undisturbed")
-    codes, said = ends(start_pair(trainer))
+    codes, said = ends(trainer.start_pair())
     assert codes == [0, 0], trainer.errors()
     assert of(said[0], "step", "step") == of(said[1], "step", "step") == list(range(1, STEPS + 1))
     yield trainer
@@ -51,7 +37,7 @@ def undisturbed(tmp_path: Path, shared: Path) -> Iterator[Trainer]:
 def test_preempted_half_way_two_go_on_bit_for_bit_and_one_with_the_same_data(
     undisturbed: Trainer, trainer: Trainer, tmp_path: Path, reference: Path
 ) -> None:
-    pair = start_pair(trainer, HOLDFAST_STEP_SECONDS_MIN="0.3")
+    pair = trainer.start_pair(HOLDFAST_STEP_SECONDS_MIN="0.3")
     event(pair[0], lambda each: each["event"] == "step" and each["step"] == 2)
     pair[1].send_signal(signal.SIGTERM)  # the one that does not save
     codes, said = ends(pair)
@@ -64,7 +50,7 @@ def test_preempted_half_way_two_go_on_bit_for_bit_and_one_with_the_same_data(
     alone = tmp_path / "checkpoints" / "job" / "alone" / "0"
     shutil.copytree(trainer.task_dir, alone)
 
-    codes, _ = ends(start_pair(trainer, CLOUD_RUN_TASK_ATTEMPT="1"))
+    codes, _ = ends(trainer.start_pair(CLOUD_RUN_TASK_ATTEMPT="1"))
     assert codes == [0, 0], trainer.errors()
     assert compare(trainer.task_dir, undisturbed.task_dir)["bit_exact"]
 
@@ -78,7 +64,7 @@ def test_preempted_half_way_two_go_on_bit_for_bit_and_one_with_the_same_data(
 
 
 def test_one_that_is_stopped_while_it_imports_leaves_none_waiting(trainer: Trainer) -> None:
-    pair = start_pair(trainer, HOLDFAST_GRACE_SECONDS=str(PATIENCE))
+    pair = trainer.start_pair(HOLDFAST_GRACE_SECONDS=str(PATIENCE))
     event(pair[1], lambda each: each["event"] == "start")
     pair[1].send_signal(signal.SIGTERM)
     codes, said = ends(pair)
@@ -88,7 +74,7 @@ def test_one_that_is_stopped_while_it_imports_leaves_none_waiting(trainer: Train
 
 
 def test_a_dead_peer_ends_the_other_and_a_retry_resumes(trainer: Trainer) -> None:
-    pair = start_pair(trainer, HOLDFAST_STEP_SECONDS_MIN="0.2", HOLDFAST_CHECKPOINT_EVERY="1")
+    pair = trainer.start_pair(HOLDFAST_STEP_SECONDS_MIN="0.2", HOLDFAST_CHECKPOINT_EVERY="1")
     event(pair[0], lambda each: each["event"] == "saved")
     pair[1].kill()
     codes, _ = ends(pair)
@@ -100,7 +86,7 @@ def test_a_dead_peer_ends_the_other_and_a_retry_resumes(trainer: Trainer) -> Non
 
 
 def test_a_run_that_is_done_keeps_none_of_them_waiting(finished: Trainer) -> None:
-    codes, said = ends(start_pair(finished))
+    codes, said = ends(finished.start_pair())
     assert codes == [0, 0], finished.errors()
     assert [[each["event"] for each in events] for events in said] == [["start", "done", "exit"]] * 2
 
@@ -123,7 +109,7 @@ os._exit(0)
 
 def test_what_the_first_makes_arrives_bit_for_bit(trainer: Trainer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trainer, "start", lambda **variables: trainer.command("-c", BROADCAST, **variables))
-    for process in start_pair(trainer):
+    for process in trainer.start_pair():
         out, _ = process.communicate(timeout=PATIENCE)
         assert "True (2, 2) 2147483647" in out, trainer.errors()
 

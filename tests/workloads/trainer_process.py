@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -38,9 +39,9 @@ class Trainer:
         self.release = root / "release"
         self.processes: list[subprocess.Popen[str]] = []
 
-    def command(self, *args: str, **variables: str) -> subprocess.Popen[str]:
-        """Starts Python with `args` and the trainer's environment changed by `variables`."""
-        environ = {
+    def environ(self) -> dict[str, str]:
+        """The trainer's environment."""
+        return {
             "PATH": os.defpath,
             "HOME": str(self.root),
             "JAX_PLATFORMS": "cpu",
@@ -60,10 +61,13 @@ class Trainer:
             "HOLDFAST_VOCABULARY": "32",
             "HOLDFAST_MODEL_DIM": "16",
         }
+
+    def command(self, *args: str, **variables: str) -> subprocess.Popen[str]:
+        """Starts Python with `args` and the trainer's environment changed by `variables`."""
         process = subprocess.Popen(
             [sys.executable, *args],
             cwd=REPOSITORY,
-            env=environ | variables,
+            env=self.environ() | variables,
             stdout=subprocess.PIPE,
             stderr=(self.root / f"stderr-{self.run_id}-{len(self.processes)}.txt").open("w"),
             text=True,
@@ -81,6 +85,19 @@ class Trainer:
     def start_holding(self, file: str, **variables: str) -> subprocess.Popen[str]:
         """An attempt that waits for file `release` before it opens checkpoints/`file`."""
         return self.command("-c", HOLDING, HOLD=file, RELEASE=str(self.release), **variables)
+
+    def start_pair(self, **variables: str) -> list[subprocess.Popen[str]]:
+        """Two processes of one run."""
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{probe.getsockname()[1]}"
+        common = {
+            "HOLDFAST_COORDINATOR": address,
+            "JAX_COORDINATOR_BIND_ADDRESS": address,
+            "HOLDFAST_PROCESS_COUNT": "2",
+            **variables,
+        }
+        return [self.start(HOLDFAST_PROCESS_ID=str(number), **common) for number in range(2)]
 
     def run(self, **variables: str) -> tuple[int, list[dict[str, Any]]]:
         """One attempt to its end: the exit code and its events as seen on stdout."""
@@ -118,9 +135,9 @@ def event(process: subprocess.Popen[str], matches: Callable[[dict[str, Any]], bo
     raise AssertionError("the process ended before the event")
 
 
-def until(condition: Callable[[], bool]) -> None:
+def until(condition: Callable[[], object], patience: float = PATIENCE) -> None:
     """Looks every 2 ms until the condition holds."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + patience
     while not condition():
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.002)
