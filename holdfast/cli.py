@@ -8,7 +8,22 @@ import sys
 import typer
 from rich.markup import escape
 
-from holdfast.commands import cancel, doctor, engine, image, logs, policies, preflight, rehearse, runs, submit, watch
+from holdfast.commands import (
+    accounting,
+    cancel,
+    doctor,
+    engine,
+    image,
+    logs,
+    policies,
+    preflight,
+    rehearse,
+    resubmit,
+    runs,
+    submit,
+    usage,
+    watch,
+)
 from holdfast.commands.console import LeftRunning, err
 from holdfast.errors import OperatorError
 from holdfast.toolcache import ToolError
@@ -25,10 +40,13 @@ app.command()(doctor.doctor)
 app.command()(preflight.preflight)
 app.command()(image.image)
 app.add_typer(submit.app, name="submit")
+app.command()(resubmit.resubmit)
 app.command()(runs.runs)
 app.command()(watch.watch)
 app.command()(logs.logs)
 app.command()(cancel.cancel)
+app.command()(accounting.accounting)
+app.command()(usage.usage)
 app.command()(policies.policies)
 
 

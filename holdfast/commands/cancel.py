@@ -14,23 +14,33 @@ from holdfast.errors import OperatorError
 def cancel(
     execution: Execution = None,
     stack: Stack = STACK,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="On GKE, remove the job as well, over or not: its name is free then.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """End a run: every task gets SIGTERM, saves a checkpoint if there is time, and is not tried again."""
     from holdfast.runs import verbs
-    from holdfast.runs.backend import command
-    from infra import catalog
+    from holdfast.runs.backend import Resubmits, command
 
     backend = open_backend(stack)
     run = verbs.latest(backend, execution)
+    if delete:
+        if not isinstance(backend, Resubmits):
+            raise OperatorError(f"--delete is for jobs on GKE: on {backend.verb} nothing stands in a later run's way")
+        out.print(f"{run.name} is {run.state}. The job is removed, its pods end; its checkpoints stay")
+        _confirm(f"Delete {run.name}?", yes)
+        backend.delete(run)
+        out.print("deleted")
+        return
     if not run.active:
         raise OperatorError(f"{run.name} is over already: {run.state}")
-    grace = catalog.cloud_run().termination_grace_s
-    out.print(
-        f"{run.name} is {run.state}. Its tasks get SIGTERM, and SIGKILL {grace} s later: the trainer saves a "
-        "checkpoint in between. They are not tried again; the next run of the same run id resumes from there"
-    )
-    if not yes:
-        typer.confirm(f"Cancel {run.name}?", abort=True)
+    out.print(f"{run.name} is {run.state}. {backend.cancel_says()}")
+    _confirm(f"Cancel {run.name}?", yes)
     backend.cancel(run)
     out.print(f"cancelled; `{command(backend, 'watch', run.name)}` shows its end")
+
+
+def _confirm(question: str, yes: bool) -> None:
+    if not yes:
+        typer.confirm(question, abort=True)

@@ -17,6 +17,8 @@ Stack = Annotated[str, typer.Option(help="The stack whose job it is.")]
 Execution = Annotated[str | None, typer.Argument(help="The run's name; by default the latest.", show_default=False)]
 Every = Annotated[float, typer.Option(min=0.05, metavar="SECONDS", help="Time between two looks.")]
 STACK = "dev-cloud-run"
+GKE_STACK = "dev-gke-tpu"
+SLURM_STACK = "dev-slurm"
 EVERY_S = 5.0
 
 
@@ -28,7 +30,7 @@ def open_backend(stack: str) -> Backend:
 
 
 def watch(execution: Execution = None, stack: Stack = STACK, every: Every = EVERY_S) -> None:
-    """Follow a run: its log (the platform's preemption lines too), its tasks, their steps.
+    """Follow a run: its log (the platform's preemption lines too), its tasks, their steps; on GKE also why it waits.
 
     Ends with the run: exit code 0 when it succeeded, else 1. Ctrl-C ends only the watching, with 130: the run goes on.
     """
@@ -58,5 +60,5 @@ def follow(backend: Backend, run: Run, every_s: float) -> None:
         out.print(escape(line))
     if run.state == "succeeded":
         return
-    out.print(escape(verbs.way_on(backend, run)))
+    out.print(escape(backend.again(run)))
     raise typer.Exit(1)

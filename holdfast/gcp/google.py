@@ -11,6 +11,7 @@ import ipaddress
 import json
 import os
 import random
+import re
 import threading
 import time
 import urllib.parse
@@ -25,7 +26,6 @@ from google.api_core.client_options import ClientOptions
 from google.auth import credentials as auth
 from google.auth import exceptions
 from googleapiclient import discovery, errors  # type: ignore[import-untyped]
-from googleapiclient.discovery_cache import get_static_doc  # type: ignore[import-untyped]
 from googleapiclient.http import MediaInMemoryUpload  # type: ignore[import-untyped]
 
 from holdfast.errors import OperatorError
@@ -54,6 +54,9 @@ _STATUS = {
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
 }
+# https://docs.cloud.google.com/vertex-ai/docs/reference/rest#service-endpoint
+_REGIONAL = ("aiplatform",)
+_LOCATION = re.compile(r"/locations/([a-z0-9-]+)")
 # Older APIs' names of a reason.
 _REASON = {"accessNotConfigured": "SERVICE_DISABLED"}
 
@@ -85,7 +88,7 @@ class GoogleApi:
         self._token = token
         self._pause = pause
         self._lock = threading.Lock()
-        self._services: dict[tuple[str, str], Any] = {}
+        self._services: dict[tuple[str, str, str], Any] = {}
         self._of_thread = threading.local()
 
     def call(
@@ -139,7 +142,7 @@ class GoogleApi:
         self, method: schemas.Method, params: Mapping[str, Any], body: Any, media: bytes | None
     ) -> dict[str, Any]:
         with _translated(method.id):
-            resource = self._service(method.api, method.version)
+            resource = self._service(method.api, method.version, _region(method.api, params))
             *path, verb = method.id.split(".")[1:]
             for name in path:
                 resource = getattr(resource, name)()
@@ -157,18 +160,19 @@ class GoogleApi:
             answer = request.execute(http=self._http())
         return answer if isinstance(answer, dict) else {}  # a delete of an older API answers nothing
 
-    def _service(self, api: str, version: str) -> Any:
+    def _service(self, api: str, version: str, region: str = "") -> Any:
         with self._lock:
-            if (api, version) not in self._services:
-                document = json.loads(get_static_doc(api, version))
+            if (api, version, region) not in self._services:
+                document = schemas.document(api, version)
                 # By the root rather than by the client's options, since uploads go by the root alone.
                 domain = self._universe.api_domain
                 root = document["rootUrl"].replace(catalog.universe().api_domain, domain)
+                root = root.replace("://", f"://{region}-") if region else root
                 document["rootUrl"] = f"{self._endpoint}/{api}/" if self._endpoint else root
                 options = ClientOptions(universe_domain=None if self._endpoint else domain)
                 built = discovery.build_from_document(document, http=self._http(), client_options=options)
-                self._services[api, version] = built
-            return self._services[api, version]
+                self._services[api, version, region] = built
+            return self._services[api, version, region]
 
     def _http(self) -> Any:
         """A connection of this thread: they cannot be shared."""
@@ -191,6 +195,12 @@ class GoogleApi:
                 found = found.with_quota_project(self._project)  # type: ignore[no-untyped-call]
             self._credentials = found
         return self._credentials
+
+
+def _region(api: str, params: Mapping[str, Any]) -> str:
+    """The region that a call goes to, where an API has an address in each and none of all (aiplatform)."""
+    found = _LOCATION.search(str(params.get("name") or params.get("parent") or "")) if api in _REGIONAL else None
+    return found[1] if found else ""
 
 
 # Worth another try of a read; and the one answer to a write that says it was not done.

@@ -1,6 +1,6 @@
 """What the operator's verbs need of a service that runs jobs, and the records it answers with.
 
-The verbs and their display know no service. `cloud_run.py` is the first backend; GKE and Slurm follow.
+The verbs and their display know no service. The backends are `cloud_run.py` and `gke.py`; Slurm follows.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 RUN_ID = "HOLDFAST_RUN_ID"
 """The trainer's variable that names its checkpoint folder within the job's; the job's name without it."""
@@ -33,7 +33,11 @@ class Task:
 
 @dataclass(frozen=True)
 class Run:
-    """One execution of a job. `resource`: its full name at the service; `run_id`: whose checkpoints it goes on from."""
+    """One execution of a job.
+
+    `resource`: its full name at the service; `run_id`: whose checkpoints it goes on from; `message`: how it ended;
+    `doing`: what it does or waits for, in a sentence; `facts`: what else there is to know of it now, by what it is.
+    """
 
     name: str
     resource: str
@@ -45,6 +49,8 @@ class Run:
     retries: int = 0
     tasks: tuple[Task, ...] = ()
     message: str = ""
+    doing: str = ""
+    facts: tuple[tuple[str, str], ...] = ()
 
     @property
     def active(self) -> bool:
@@ -53,7 +59,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Order:
-    """What a run is to have other than its job. None and absent: as the job has it; `timeout_s` in seconds."""
+    """What an execution is to have other than its job. None and absent: as the job has it; `timeout_s` in seconds."""
 
     env: Mapping[str, str] = field(default_factory=dict)
     tasks: int | None = None
@@ -123,18 +129,6 @@ class Backend(Protocol):
         """The stack whose job it is; empty where that is no stack's file."""
         ...
 
-    def run_id(self, order: Order) -> str:
-        """The run id that such a run would have."""
-        ...
-
-    def submit(self, order: Order) -> Run:
-        """Starts a run."""
-        ...
-
-    def order(self, run: Run) -> Order:
-        """What to order for the same run once more, of the trainer's settings those alone that are not the job's."""
-        ...
-
     def runs(self, most: int | None = None) -> list[Run]:
         """The newest runs, or all, newest first, without their tasks."""
         ...
@@ -155,8 +149,44 @@ class Backend(Protocol):
         """Asks for its end: SIGTERM to every task, and no retry."""
         ...
 
+    def cancel_says(self) -> str:
+        """What that does, for whoever is about to."""
+        ...
+
+    def again(self, run: Run) -> str:
+        """How to go on with a run that is over: a command, and what it does."""
+        ...
+
     def link(self, run: Run) -> str:
         """Its page in the console."""
+        ...
+
+
+OrderT = TypeVar("OrderT", contravariant=True)
+
+
+class Submits(Backend, Protocol[OrderT]):
+    """A backend that starts runs, each as an order of its own kind says."""
+
+    def run_id(self, order: OrderT) -> str:
+        """The run id that such a run would have. OperatorError: there can be no such run."""
+        ...
+
+    def submit(self, order: OrderT) -> Run:
+        """Starts a run."""
+        ...
+
+
+@runtime_checkable
+class Resubmits(Protocol):
+    """A backend whose jobs are kept when they are over, and are run again by their names."""
+
+    def resubmit(self, run: Run) -> Run:
+        """Runs one that is over once more, from its checkpoints. OperatorError: it is not over."""
+        ...
+
+    def delete(self, run: Run) -> None:
+        """Removes it, over or not; its checkpoints stay."""
         ...
 
 

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from holdfast.errors import OperatorError
 from holdfast.gcp.api import Api, find, pages
+from holdfast.runs import options
 from holdfast.runs.backend import RUN_ID, LogLine, Order, Run, Selection, State, Task, command
 from infra import catalog, console, job_logs
 
@@ -67,6 +68,7 @@ class CloudRun:
         return self.run(_last(operation["metadata"]["name"]))
 
     def order(self, run: Run) -> Order:
+        """What to order for the same run once more, of the trainer's settings those alone that are not the job's."""
         job = self._template()
         had = self.api.call("run.projects.locations.jobs.executions.get", {"name": run.resource})["template"]
         usual, env, timeout = job["template"], _env(had), had.get("timeout")
@@ -102,6 +104,17 @@ class CloudRun:
 
     def cancel(self, run: Run) -> None:
         self.api.call("run.projects.locations.jobs.executions.cancel", {"name": run.resource}, {})
+
+    def cancel_says(self) -> str:
+        grace = catalog.cloud_run().termination_grace_s
+        return (
+            f"Its tasks get SIGTERM, and SIGKILL {grace} s later: the trainer saves a checkpoint in between. They are "
+            "not tried again; the next run of the same run id resumes from there"
+        )
+
+    def again(self, run: Run) -> str:
+        words = command(self, "submit", self.verb, *options.words(self.order(run)))
+        return f"`{words}` resumes from the checkpoints"
 
     def link(self, run: Run) -> str:
         _, project, _, region, _, _ = self.job.split("/")

@@ -57,8 +57,9 @@ def duration(seconds: float) -> str:
 
 
 def table(run: Run, tracker: Tracker) -> Table:
-    """The run's tasks now; those that are under way first."""
-    title = f"{run.name}: {run.state}, run id {run.run_id}"
+    """What the run does now, and its tasks; those that are under way first."""
+    about = [run.doing, *(f"{name}: {value}" for name, value in run.facts)]
+    title = escape("\n".join(filter(None, [f"{run.name}: {run.state}, run id {run.run_id}", *about])))
     found = Table("task", "state", "retries", "preemptions", "progress", title=title, title_justify="left")
     order = {"running": 0, "failed": 1, "pending": 2, "cancelled": 3, "succeeded": 4}
     tasks = sorted(run.tasks, key=lambda task: order[task.state])
@@ -88,7 +89,7 @@ class Watcher:
         self._live = Live(console=out, auto_refresh=False, transient=True) if out.is_terminal else None
         self._told: dict[int, str] = {}
         self._told_at = clock()
-        self._state = ""
+        self._known: set[str] = set()
 
     def __enter__(self) -> Watcher:
         if self._live is not None:
@@ -107,9 +108,12 @@ class Watcher:
         if self._live is not None:
             self._live.update(table(run, self.tracker), refresh=True)
             return
-        if run.state != self._state:
-            self._state = run.state
-            self._out.print(f"{run.name}: {run.state}")
+        about = [f"{run.name}: {run.state}" + (f": {run.doing}" if run.doing else "")]
+        about += [f"  {name}: {value}" for name, value in run.facts]
+        for said in about:
+            if said not in self._known:
+                self._out.print(escape(said))
+        self._known = set(about)
         if not run.active or self._clock() - self._told_at >= _TELL_S:
             self._told_at = self._clock()
             for task in run.tasks:

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 
 from holdfast.errors import OperatorError
 from holdfast.gcp.api import CloudError
-from holdfast.runs import options
-from holdfast.runs.backend import Backend, Log, LogLine, Order, Run, command
+from holdfast.runs.backend import Backend, Log, LogLine, OrderT, Run, Submits, command
 
 POLL_S = 5.0
 """Seconds between two looks. Each is three calls, and Cloud Logging allows a project few reads a minute."""
@@ -18,7 +17,7 @@ _PASSING = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", 
 _PATIENCE_S = 600.0
 
 
-def submit(backend: Backend, order: Order, say: Callable[[str], None]) -> Run:
+def submit(backend: Submits[OrderT], order: OrderT, say: Callable[[str], None]) -> Run:
     """Starts a run, unless one of the same run id is active: two writers would spoil each other's checkpoints.
 
     Two operators who submit within the same second both pass; the trainer's lease then refuses one of them.
@@ -127,12 +126,6 @@ def verdict(run: Run, saved: Callable[[int], int | None]) -> list[str]:
         used = f"retries used up: {task.retries} of {task.max_retries}; " if gone else ""
         lines.append(f"task {task.index}: {used}{kept}")
     return lines
-
-
-def way_on(backend: Backend, run: Run) -> str:
-    """What to do after a run that did not succeed. CloudError: its settings cannot be looked up."""
-    again = command(backend, "submit", backend.verb, *options.words(backend.order(run)))
-    return f"`{again}` resumes from the checkpoints"
 
 
 _TOLD = 10

@@ -61,9 +61,7 @@ def test_retries_used_up_are_said_and_the_next_run_resumes(rig: Rig) -> None:
     assert (failed.state, [task.retries_used_up for task in failed.tasks]) == ("failed", [True])
     told = verbs.verdict(failed, lambda task: tracker.of(task).saved)
     assert told[1:] == ["task 0: retries used up: 1 of 1; the checkpoint is at step 2"]
-    assert (
-        verbs.way_on(rig.backend, failed) == f"`holdfast submit cloud-run --stack {STACK}` resumes from the checkpoints"
-    )
+    assert rig.backend.again(failed) == f"`holdfast submit cloud-run --stack {STACK}` resumes from the checkpoints"
     again, said = submit(rig, env={"FAIL": "none"})
     assert said == [f"{failed.name} of the same run id '{JOB}' failed: this one resumes from its latest checkpoint"]
     run, lines, _ = rig.follow(again)
@@ -78,7 +76,7 @@ def test_the_way_on_orders_what_the_run_had_and_shows_no_secret(rig: Rig) -> Non
     rig.make_job({"TOKEN": "old"}, tasks=3)
     mine = {"HOLDFAST_RUN_ID": "two words", "HOLDFAST_STEPS": "9", "TOKEN": "s3cret"}
     run, _ = submit(rig, env=mine, tasks=2, timeout_s=90.0)
-    again = verbs.way_on(rig.backend, run).split("`")[1]
+    again = rig.backend.again(run).split("`")[1]
     words = "--set 'HOLDFAST_RUN_ID=two words' --set HOLDFAST_STEPS=9 --tasks 2 --timeout 90s"
     assert again == f"holdfast submit cloud-run {words} --stack {STACK}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -159,3 +160,21 @@ def test_a_table_shows_who_is_under_way_and_counts_the_rest() -> None:
     rows = [row for row in console.file.getvalue().splitlines() if "1 of 3" in row]
     assert ["running" in row for row in rows] == [True] * 5 + [False] * 15
     assert "10 more" in console.file.getvalue()
+
+
+def test_what_a_run_waits_for_is_told_when_it_changes() -> None:
+    out = io.StringIO()
+    watcher = display.Watcher(Console(file=out, width=200), Tracker())
+    first = replace(run("pending"), doing="no quota yet", facts=(("queue", "q, 1 ahead"), ("pods", "0 of 5 ready")))
+    for each in (first, first, replace(first, doing="it waits for nodes"), run("running")):
+        watcher.tell(each, [])
+    assert out.getvalue().splitlines() == [
+        "job-x: pending: no quota yet",
+        "  queue: q, 1 ahead",
+        "  pods: 0 of 5 ready",
+        "job-x: pending: it waits for nodes",
+        "job-x: running",
+    ]
+    assert "it waits for nodes\nqueue: q, 1 ahead" in str(
+        display.table(replace(first, doing="it waits for nodes"), Tracker()).title
+    )
