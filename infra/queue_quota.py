@@ -76,7 +76,7 @@ def quota_problems(
     """
     known = {each.name for each in flavors}
     problems = [
-        _problem(name, f"there is no such flavor; this queue has {', '.join(sorted(known))}")
+        _problem(name, f"there is no such flavor; this queue has {', '.join(sorted(known))}. Name one of these")
         for name in quotas
         if name not in known
     ]

@@ -3,6 +3,7 @@
 from functools import partial
 
 from policies.buckets import BUCKET
+from policies.gke import CLUSTER
 from policies.immutable_tags import REPOSITORY
 from policies.jobs import JOB
 from policies.props import UNKNOWN, mapping
@@ -12,10 +13,11 @@ LABELLED = {
     BUCKET: "labels",
     JOB: "labels",
     REPOSITORY: "labels",
+    CLUSTER: "resourceLabels",
     "gcp:monitoring/alertPolicy:AlertPolicy": "userLabels",
     "gcp:monitoring/notificationChannel:NotificationChannel": "userLabels",
 }
-"""The types of scenario A that take labels, and the property that holds them."""
+"""The types of scenarios A and B that take labels, and the property that holds them."""
 
 _SOURCE = "https://docs.cloud.google.com/resource-manager/docs/labels-overview"
 

@@ -18,7 +18,7 @@ _STYLE = {"ok": "green", "warn": "yellow", "failed": "red", "unknown": "magenta"
 
 
 def preflight(
-    stack: Annotated[str, typer.Argument(help="The stack to look at, such as dev-foundation or dev-cloud-run.")],
+    stack: Annotated[str, typer.Argument(help="The stack to look at, such as dev-foundation or dev-gke-tpu.")],
     hours: Annotated[float, typer.Option(min=0.0, help="Hours of a run, to price it.")] = 1.0,
     skip: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A check to leave out; repeatable.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.gcp.api import CloudError, pages
 from holdfast.preflight import permissions as table
 from holdfast.preflight.report import Finding
-from holdfast.preflight.site import Site, could_not_look
+from holdfast.preflight.site import Job, Site, could_not_look
 
 _ENABLE = "serviceusage.services.enable"
 _ACT_AS = "iam.serviceAccounts.actAs"
@@ -68,20 +68,20 @@ def billing(site: Site) -> Finding:
 
 
 def apis(site: Site) -> Finding:
-    """The APIs are on, or `up` of the foundation may turn them on."""
+    """The APIs are on, or the `up` whose they are may turn them on: a job's foundation does it for the job."""
     params = {"parent": f"projects/{site.target.project}", "filter": "state:ENABLED"}
     listed = pages(site.api, "serviceusage.services.list", params, "services")
     on = {service["name"].rpartition("/")[2] for service in listed}
-    needed = set(site.foundation.apis())
+    needed = set(site.apis)
     off = sorted(needed - on)
     figures = {"off": off}
     if not off:
         return Finding(status="ok", found=f"all {len(needed)} are on", figures=figures)
-    if site.job is not None:
+    if isinstance(site.part, Job):
         return Finding(
             status="failed",
             found=f"off: {', '.join(off)}",
-            do=f"`pulumi up --stack {site.foundation_stack}` turns them on",
+            do=f"`pulumi up --stack {site.part.base.stack}` turns them on",
             figures=figures,
         )
     if site.granted([_ENABLE]):
@@ -104,11 +104,12 @@ def permissions(site: Site) -> Finding:
     roles, without = table.roles(missing)
     way = f"have granted on the project: {', '.join(roles)}" if roles else "have them granted on the project"
     figures["roles"] = roles
-    if missing == [_ACT_AS]:
+    if missing == [_ACT_AS] and isinstance(site.part, Job):
+        base = site.part.base
         return Finding(
             status="warn",
             found=f"{_ACT_AS} is not granted on the project; it may be on the account alone, which is better",
-            do=f"roles/iam.serviceAccountUser on {site.foundation.service_account_email(site.there)} is enough",
+            do=f"roles/iam.serviceAccountUser on {base.config.service_account_email(base.there)} is enough",
             figures=figures,
         )
     return Finding(

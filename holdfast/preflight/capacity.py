@@ -7,15 +7,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from holdfast.gcp.api import CloudError, pages
+from holdfast.preflight import quotas
 from holdfast.preflight.report import Finding
 from holdfast.preflight.site import Job, Site
 from infra import catalog
 
-_SERVICE = "run.googleapis.com"
 _USAGE = "serviceruntime.googleapis.com/quota/allocation/usage"
 # Monitoring samples the usage of an allocation quota now and then; none within a day is none.
 _SAMPLED = timedelta(days=1)
-_UNLIMITED = -1
 
 
 def region(site: Site, job: Job) -> Finding:
@@ -34,11 +33,11 @@ def quota(site: Site, job: Job) -> Finding:
     """The project may have as many GPUs at once as the job asks for, of the kind that it asks for."""
     kind = catalog.gpu_quota(job.config.accelerator, job.config.gpu_zonal_redundancy)
     where, requested = site.target.region, _at_once(job)
-    limit = _limit(site, kind.metric, where)
+    limit = quotas.limit(site, kind, where)
     used, why = _used(site, kind.metric, where)
     request = (
         f"request more of {kind.quota_id} in {where}: {catalog.fact('quotas', 'request_url').value} or "
-        f"https://{site.target.universe.console_domain}/iam-admin/quotas?project={site.target.project}"
+        f"{quotas.console(site)}"
     )
     figures = {"quota": kind.quota_id, "region": where, "requested": requested, "limit": limit, "usage": used}
     asked = f"{kind.display_name} in {where}: requested {requested}"
@@ -46,34 +45,20 @@ def quota(site: Site, job: Job) -> Finding:
         found = f"{asked}; Service Usage was asked and lists no such quota, so it is 0"
         return Finding(status="failed", found=found, do=request, figures=figures)
     in_use = f"could not look ({why})" if used is None else str(used)
-    found = f"{asked}, limit {'none' if limit == _UNLIMITED else limit}, usage {in_use}"
-    if limit != _UNLIMITED and limit < requested:
+    found = f"{asked}, limit {quotas.shown(limit)}, usage {in_use}"
+    if limit != quotas.UNLIMITED and limit < requested:
         return Finding(status="failed", found=found, do=request, figures=figures)
     if used is None:
         return Finding(
             status="warn", found=found, do="have roles/monitoring.viewer granted to see the usage", figures=figures
         )
-    if limit != _UNLIMITED and limit - used < requested:
+    if limit != quotas.UNLIMITED and limit - used < requested:
         return Finding(status="warn", found=found, do=f"wait until GPUs are free, or {request}", figures=figures)
     return Finding(status="ok", found=found, figures=figures)
 
 
 def _at_once(job: Job) -> int:
     return min(job.config.parallelism or job.config.task_count, job.config.task_count)
-
-
-def _limit(site: Site, metric: str, where: str) -> int | None:
-    """The limit in a region, -1 for none; None when the project has no such quota. CloudError."""
-    params = {"parent": f"projects/{site.target.project}/services/{_SERVICE}", "view": "FULL"}
-    method = "serviceusage.services.consumerQuotaMetrics.list"
-    for found in pages(site.api, method, params, "metrics"):
-        if found.get("metric") == metric:
-            buckets = [bucket for limit in found.get("consumerQuotaLimits", ()) for bucket in limit["quotaBuckets"]]
-            fitting = [bucket for bucket in buckets if bucket.get("dimensions", {}).get("region", where) == where]
-            # The more specific one counts.
-            fitting.sort(key=lambda bucket: len(bucket.get("dimensions", {})))
-            return int(fitting[-1].get("effectiveLimit", 0)) if fitting else None
-    return None
 
 
 def _used(site: Site, metric: str, where: str) -> tuple[int | None, str]:
@@ -128,8 +113,8 @@ def price(site: Site, job: Job) -> Finding:
         "read": str(each.read),
     }
     found = (
-        f"{_money(hour, each.currency)} an hour ({config.task_count} task(s); {', '.join(each.parts)}); "
-        f"{job.hours:g} h: {_money(run, each.currency)}; an execution at most {_money(cap, each.currency)} "
+        f"{money(hour, each.currency)} an hour ({config.task_count} task(s); {', '.join(each.parts)}); "
+        f"{job.hours:g} h: {money(run, each.currency)}; an execution at most {money(cap, each.currency)} "
         f"({attempts} attempts of {timeout_h:g} h). List prices of {each.read}, without storage, network and discounts"
     )
     if job.hours <= most_h:
@@ -142,5 +127,6 @@ def price(site: Site, job: Job) -> Finding:
     )
 
 
-def _money(amount: float, currency: str) -> str:
+def money(amount: float, currency: str) -> str:
+    """An amount as it is said."""
     return f"{amount:,.2f} {currency}"

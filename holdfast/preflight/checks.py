@@ -5,54 +5,68 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from holdfast import stackfile
 from holdfast.errors import OperatorError
 from holdfast.gcp.api import Api, CloudError
-from holdfast.preflight import access, capacity, resources
+from holdfast.preflight import access, capacity, resources, tpus
 from holdfast.preflight.report import Check, Finding, PreflightReport
-from holdfast.preflight.site import Job, Site, could_not_look
+from holdfast.preflight.site import Base, Job, Site, Tpus, could_not_look
+from infra import catalog
 
 if TYPE_CHECKING:
-    from stacks.config import Target
+    from stacks.config import StackConfig, Target
+
+    C = TypeVar("C", bound=StackConfig)
+
+P = TypeVar("P")
 
 
 @dataclass(frozen=True)
 class _Entry:
-    """A check. `needs`: those whose failure leaves nothing to judge; `stacks`: whose it is."""
+    """A check. `needs`: those whose failure leaves nothing to judge; `part`: whose it is, None for every stack's."""
 
     name: str
     look: Callable[[Site], Finding]
     needs: tuple[str, ...] = ()
-    stacks: tuple[str, ...] = ("foundation", "cloud-run")
+    part: type | None = None
 
 
-def _of_job(look: Callable[[Site, Job], Finding]) -> Callable[[Site], Finding]:
+def _of(part: type[P], name: str, look: Callable[[Site, P], Finding], needs: tuple[str, ...] = ()) -> _Entry:
+    """A check that is only of stacks of this kind."""
+
     def judged(site: Site) -> Finding:
-        assert site.job is not None  # the entry is a job's stack's only
-        return look(site, site.job)
+        assert isinstance(site.part, part)
+        return look(site, site.part)
 
-    return judged
+    return _Entry(name, judged, needs, part)
 
 
-_CLOUD, _JOB = ("credentials", "project"), ("cloud-run",)
+_CLOUD = ("credentials", "project")
 _CHECKS = (
     _Entry("credentials", access.credentials),
     _Entry("project", access.project, ("credentials",)),
     _Entry("billing", access.billing, _CLOUD),
     _Entry("apis", access.apis, _CLOUD),
     _Entry("permissions", access.permissions, _CLOUD),
-    _Entry("buckets", resources.buckets, _CLOUD, ("foundation",)),
-    _Entry("foundation", _of_job(resources.foundation), _CLOUD, _JOB),
-    _Entry("image", _of_job(resources.image), _CLOUD, _JOB),
-    _Entry("region", _of_job(capacity.region), (), _JOB),
-    _Entry("quota", _of_job(capacity.quota), _CLOUD, _JOB),
-    _Entry("price", _of_job(capacity.price), (), _JOB),
+    _of(Base, "buckets", resources.buckets, _CLOUD),
+    _of(Job, "foundation", resources.foundation, _CLOUD),
+    _of(Job, "image", resources.image, _CLOUD),
+    _of(Job, "region", capacity.region),
+    _of(Job, "quota", capacity.quota, _CLOUD),
+    _of(Job, "price", capacity.price),
+    _of(Tpus, "buckets", resources.bucket, _CLOUD),
+    _of(Tpus, "cluster", resources.cluster, _CLOUD),
+    _of(Tpus, "zone", tpus.zone, _CLOUD),
+    _of(Tpus, "version", tpus.version, _CLOUD),
+    _of(Tpus, "quota", tpus.quota, _CLOUD),
+    _of(Tpus, "price", tpus.price),
 )
 _CONFIG = "config"
-NAMES = (_CONFIG, *(entry.name for entry in _CHECKS))
+NAMES = (_CONFIG, *dict.fromkeys(entry.name for entry in _CHECKS))
 """Every check there is. `config` cannot be skipped: the others read it."""
+_PARTS: dict[str, type] = {"foundation": Base, "cloud-run": Job, "gke-tpu": Tpus}
 
 
 def run(
@@ -79,7 +93,7 @@ def run(
     if unknown := sorted(set(skip) - set(NAMES[1:])):
         raise OperatorError(f"--skip {', '.join(unknown)}: choose among {', '.join(NAMES[1:])}")
     module = stackfile.module(stack, folder)
-    entries = [entry for entry in _CHECKS if module in entry.stacks and entry.name not in skip]
+    entries = [entry for entry in _CHECKS if entry.part in (None, _PARTS.get(module)) and entry.name not in skip]
     report = PreflightReport(stack=stack, skipped=sorted(skip))
     try:
         site = _site(stack, module, connect, folder, hours)
@@ -89,7 +103,7 @@ def run(
         return report
     where = site.target
     report.project, report.region, report.universe = where.project, where.region, where.universe.domain
-    files = dict.fromkeys((stack, site.foundation_stack))
+    files = [stack, site.part.base.stack] if isinstance(site.part, Job) else [stack]
     found = f"every key of {' and '.join(f'Pulumi.{name}.yaml' for name in files)} is sound"
     report.checks.append(Check(name=_CONFIG, status="ok", found=found))
     for check in _looks(site, entries):
@@ -100,6 +114,7 @@ def run(
 
 def _looks(site: Site, entries: list[_Entry]) -> Iterator[Check]:
     statuses: dict[str, str] = {}
+    turned_on: list[str] = []  # by `up`
     for entry in entries:
         resting = next((name for name in entry.needs if statuses.get(name) in ("failed", "unknown")), None)
         if resting is not None:
@@ -108,7 +123,9 @@ def _looks(site: Site, entries: list[_Entry]) -> Iterator[Check]:
             try:
                 finding = entry.look(site)
             except CloudError as error:
-                finding = could_not_look(error)
+                finding = could_not_look(error, turned_on)
+            if entry.name == "apis" and finding.status == "ok":
+                turned_on = finding.figures["off"]
             check = Check(name=entry.name, **finding.model_dump())
         statuses[entry.name] = check.status
         yield check
@@ -121,13 +138,21 @@ def _not_judged(name: str, resting: str, status: str) -> Check:
 def _site(stack: str, module: str, connect: Callable[[Target], Api], folder: Path, hours: float) -> Site:
     """OperatorError: a stack's file is wrong, or there is no such stack to look at."""
     from stacks.config import CloudRunConfig, FoundationConfig
+    from stacks.gke_config import GkeTpuConfig
 
     if module == "foundation":
-        foundation, target = stackfile.read(FoundationConfig, stack, folder)
-        return Site(connect, module, stack, stack, foundation, target, target)
+        base = Base(*_read(FoundationConfig, stack, folder))
+        return Site(connect, module, stack, base.there, base, tuple(base.config.apis()))
+    if module == "gke-tpu":
+        pools, _, target = _read(GkeTpuConfig, stack, folder)
+        return Site(connect, module, stack, target, Tpus(pools, hours), catalog.services().gke_tpu)
     if module != "cloud-run":
         raise OperatorError(f"nothing looks at stacks of {module} yet")
-    config, target = stackfile.read(CloudRunConfig, stack, folder)
-    under = config.foundation_stack(stack)
-    foundation, there = stackfile.read(FoundationConfig, under, folder)
-    return Site(connect, module, stack, under, foundation, there, target, Job(config, hours))
+    config, _, target = _read(CloudRunConfig, stack, folder)
+    base = Base(*_read(FoundationConfig, config.foundation_stack(stack), folder))
+    return Site(connect, module, stack, target, Job(config, base, hours), tuple(base.config.apis()))
+
+
+def _read(model: type[C], stack: str, folder: Path) -> tuple[C, str, Target]:
+    config, target = stackfile.read(model, stack, folder)
+    return config, stack, target

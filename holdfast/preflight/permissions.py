@@ -35,6 +35,18 @@ RESOURCES: Mapping[str, tuple[str, ...]] = {
     # Its own permissions are on the billing account, which a project's answer says nothing of.
     "gcp:billing/budget:Budget": ("resourcemanager.projects.get",),
     "gcp:cloudrunv2/job:Job": _crud("run.jobs", "run.operations.get", "iam.serviceAccounts.actAs"),
+    # Nodes run as an account, which whoever makes them must be allowed to give them.
+    "gcp:container/cluster:Cluster": _crud(
+        "container.clusters", "container.clusters.list", "container.operations.get", "iam.serviceAccounts.actAs"
+    ),
+    "gcp:container/nodePool:NodePool": _crud(
+        "container.clusters",
+        "container.operations.get",
+        # The provider reads the pool's groups of instances.
+        "compute.instanceGroupManagers.get",
+        "iam.serviceAccounts.actAs",
+        verbs="get update",
+    ),
     "gcp:logging/metric:Metric": _crud("logging.logMetrics"),
     "gcp:monitoring/alertPolicy:AlertPolicy": _crud("monitoring.alertPolicies"),
     "gcp:monitoring/notificationChannel:NotificationChannel": _crud("monitoring.notificationChannels"),
@@ -64,6 +76,19 @@ STACKS: Mapping[str, tuple[str, ...]] = {
         "gcp:monitoring/notificationChannel:NotificationChannel",
         "gcp:monitoring/dashboard:Dashboard",
     ),
+    "gke-tpu": (
+        "gcp:projects/service:Service",
+        "gcp:projects/iAMMember:IAMMember",
+        "gcp:compute/network:Network",
+        "gcp:compute/subnetwork:Subnetwork",
+        "gcp:compute/router:Router",
+        "gcp:compute/routerNat:RouterNat",
+        "gcp:storage/bucket:Bucket",
+        "gcp:storage/bucketIAMMember:BucketIAMMember",
+        "gcp:serviceaccount/account:Account",
+        "gcp:container/cluster:Cluster",
+        "gcp:container/nodePool:NodePool",
+    ),
 }
 """The types of a stack's resources, whatever its configuration leaves out."""
 
@@ -78,8 +103,25 @@ VERBS: Mapping[str, tuple[str, ...]] = {
         "run.tasks.list",
         "logging.logEntries.list",
     ),
+    # Kueue's chart and queues are made with the caller's own rights in Kubernetes, as jobs are.
+    "gke-tpu": (
+        "compute.machineTypes.get",
+        "container.clusterRoles.bind",
+        "container.clusterRoles.create",
+        "container.clusters.connect",
+        "container.customResourceDefinitions.create",
+        "container.mutatingWebhookConfigurations.create",
+        "container.pods.getLogs",
+        "container.pods.list",
+        "container.thirdPartyObjects.create",
+        "container.thirdPartyObjects.delete",
+        "container.thirdPartyObjects.get",
+        "container.thirdPartyObjects.list",
+        "container.thirdPartyObjects.update",
+        "container.validatingWebhookConfigurations.create",
+    ),
 }
-"""What submit, watch, logs and cancel need."""
+"""What submit, watch, logs and cancel need, what installs software in a cluster, and what the preflight looks at."""
 
 
 def needed(stack_module: str) -> list[str]:

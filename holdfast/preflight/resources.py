@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from urllib.parse import quote
 
 from holdfast.gcp.api import CloudError, find
 from holdfast.preflight.report import Finding
-from holdfast.preflight.site import Job, Site
+from holdfast.preflight.site import Base, Job, Site, Tpus
 from infra import catalog
 
 _DIGEST = re.compile(r"(?P<host>[^/@]+)/(?P<path>[^@:]+)(?::[^@]+)?@(?P<digest>sha256:[0-9a-f]{64})")
 _PLACEHOLDER = "sha256:" + "0" * 64
 
 
-def buckets(site: Site) -> Finding:
-    """The foundation's bucket names, which are global: free, ours, or somebody else's."""
-    names = {
-        "checkpoints": site.foundation.bucket(site.there),
-        "build source": site.foundation.source_bucket(site.there),
-    }
+def buckets(site: Site, base: Base) -> Finding:
+    """The foundation's bucket names."""
+    names = {"checkpoints": base.config.bucket(base.there), "build source": base.config.source_bucket(base.there)}
+    return _free(site, names, "holdfast:bucketName or holdfast:sourceBucketName")
+
+
+def bucket(site: Site, tpus: Tpus) -> Finding:
+    """The name of the TPU jobs' bucket."""
+    return _free(site, {"checkpoints": tpus.config.bucket(site.target)}, "holdfast:bucketName")
+
+
+def _free(site: Site, names: Mapping[str, str], keys: str) -> Finding:
+    """Bucket names by their purpose, which are global: free, ours, or somebody else's."""
     said, taken, ours = [], [], False
     for purpose, name in names.items():
         whose = _whose(site, name)
@@ -31,14 +39,14 @@ def buckets(site: Site) -> Finding:
         return Finding(
             status="failed",
             found="; ".join(said),
-            do="bucket names are global: choose another with holdfast:bucketName or holdfast:sourceBucketName",
+            do=f"bucket names are global: choose another with {keys}",
             figures=figures,
         )
-    # Whether they are in the stack's state only the engine knows.
-    do = "if this stack has not made it yet, `pulumi import` it (docs/going-live.md)" if ours else ""
-    return Finding(status="ok", found="; ".join(said), do=do, figures=figures)
+    return Finding(status="ok", found="; ".join(said), do=_IMPORT if ours else "", figures=figures)
 
 
+# Whether they are in the stack's state only the engine knows.
+_IMPORT = "if this stack has not made it yet, `pulumi import` it (docs/going-live.md)"
 _SEE = "storage.buckets.get"
 _FREE, _OURS, _TAKEN = "free", "this project has it already", "somebody else has it"
 
@@ -62,15 +70,16 @@ def _in_project(site: Site, number: object) -> bool:
 
 def foundation(site: Site, job: Job) -> Finding:
     """What the job stands on is deployed, and in its region."""
-    name, email = site.foundation.bucket(site.there), site.foundation.service_account_email(site.there)
-    account = f"projects/{site.there.project}/serviceAccounts/{email}"
+    config, there = job.base.config, job.base.there
+    name, email = config.bucket(there), config.service_account_email(there)
+    account = f"projects/{there.project}/serviceAccounts/{email}"
     bucket, missing = site.bucket(name), ""
     if bucket is None:
         missing = f"bucket {name}"
     elif find(site.api, "iam.projects.serviceAccounts.get", {"name": account}) is None:
         missing = f"service account {email}"
     if bucket is None or missing:
-        do = f"`pulumi up --stack {site.foundation_stack}` first"
+        do = f"`pulumi up --stack {job.base.stack}` first"
         return Finding(status="failed", found=f"not deployed: there is no {missing}", do=do)
     where = str(bucket.get("location", "")).lower()
     if where not in ("", site.target.region):
@@ -100,6 +109,31 @@ def image(site: Site, job: Job) -> Finding:
     if find(site.api, "artifactregistry.projects.locations.repositories.dockerImages.get", params) is None:
         return Finding(status="failed", found=f"{reference} is not there", do=make)
     return Finding(status="ok", found=reference)
+
+
+def cluster(site: Site, tpus: Tpus) -> Finding:
+    """Network and cluster of those names: free, or this project's already, where each has its own."""
+    config, project = tpus.config, site.target.project
+    network = {"project": project, "network": config.network_name}
+    cluster_ = {"name": f"projects/{project}/locations/{config.zone}/clusters/{config.cluster_name}"}
+    there = {
+        f"network {config.network_name}": _is_there(site, "compute.networks.get", network),
+        f"cluster {config.cluster_name} in {config.zone}": _is_there(
+            site, "container.projects.locations.clusters.get", cluster_
+        ),
+    }
+    said = "; ".join(f"{what}: {_OURS if found else _FREE}" for what, found in there.items())
+    return Finding(status="ok", found=said, do=_IMPORT if any(there.values()) else "")
+
+
+def _is_there(site: Site, method: str, params: Mapping[str, str]) -> bool:
+    try:
+        return find(site.api, method, params) is not None
+    except CloudError as error:
+        # `up` turns the API on; what the project may have made while it once was on, it cannot use.
+        if error.reason == "SERVICE_DISABLED":
+            return False
+        raise
 
 
 def _docker_image(host: str, path: str, digest: str, universe: catalog.Universe) -> str | None:

@@ -1,8 +1,8 @@
-"""What the checks look at: the configuration of a stack and of its foundation, and the cloud."""
+"""What the checks look at: the configuration of a stack, and of the foundation under it, and the cloud."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,29 +12,47 @@ from holdfast.preflight.report import Finding
 
 if TYPE_CHECKING:
     from stacks.config import CloudRunConfig, FoundationConfig, Target
+    from stacks.gke_config import GkeTpuConfig
+
+
+@dataclass(frozen=True)
+class Base:
+    """A foundation: its stack, and where it is."""
+
+    config: FoundationConfig
+    stack: str
+    there: Target
 
 
 @dataclass(frozen=True)
 class Job:
-    """The stack of a job."""
+    """The stack of a Cloud Run job, and what it stands on."""
 
     config: CloudRunConfig
+    base: Base
     hours: float
     """Hours of a run that are to be priced."""
 
 
 @dataclass(frozen=True)
+class Tpus:
+    """The stack of a cluster with TPU pools, which stands alone."""
+
+    config: GkeTpuConfig
+    hours: float
+    """As of a job's."""
+
+
+@dataclass(frozen=True)
 class Site:
-    """`job` is None for a foundation. `there`: where the foundation is; `target`: where the looked-at stack is."""
+    """`part`: what is deployed; `target`: where; `apis`: those that it needs."""
 
     connect: Callable[[Target], Api]
     module: str
     stack: str
-    foundation_stack: str
-    foundation: FoundationConfig
-    there: Target
     target: Target
-    job: Job | None = None
+    part: Base | Job | Tpus
+    apis: tuple[str, ...]
 
     @cached_property
     def api(self) -> Api:
@@ -75,8 +93,15 @@ class Site:
 _BATCH = 100
 
 
-def could_not_look(error: CloudError) -> Finding:
-    """The finding of a look that the API refused."""
+def could_not_look(error: CloudError, turned_on: Sequence[str] = ()) -> Finding:
+    """The finding of a look that the API refused; a warning only, when the API is one that `up` itself turns on."""
+    for api in turned_on:
+        if error.reason == "SERVICE_DISABLED" and api in error.message:
+            return Finding(
+                status="warn",
+                found=f"could not look yet: {api} is off, and `up` turns it on",
+                do=f"`gcloud services enable {api}` and look again, to know it before `up`",
+            )
     return Finding(status="unknown", found=f"could not look: {error}", do=_way_to_look(error))
 
 
