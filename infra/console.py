@@ -35,5 +35,10 @@ def cluster_url(universe: Universe, project: str, location: str, cluster_name: s
     return _page(universe, f"kubernetes/clusters/details/{location}/{cluster_name}/details", project)
 
 
+def training_clusters_url(universe: Universe, project: str) -> str:
+    """The training clusters of a project (unchecked: the documentation names the page, not its address)."""
+    return _page(universe, "vertex-ai/training/training-clusters", project)
+
+
 def _page(universe: Universe, path: str, project: str) -> str:
     return f"https://{universe.console_domain}/{path}?project={quote(project, safe='')}"

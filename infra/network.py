@@ -1,4 +1,4 @@
-"""The network of an environment: private, with a way out and none in."""
+"""The network of an environment: private, with a way out; a way in, and between instances, where they are asked for."""
 
 from dataclasses import dataclass, field
 
@@ -24,19 +24,26 @@ class NetworkArgs:
     """The subnet's range. Each instance of a job takes addresses of it while it runs, and a while after."""
     universe: Universe = field(default_factory=catalog.universe)
     """The universe that the project is in, by default the public one."""
+    internal: bool = False
+    """Whether instances of the subnet reach each other, on every port."""
+    ssh_by_iap: bool = False
+    """Whether instances are reached by SSH through Identity-Aware Proxy, where IAM decides who may."""
+    nat: bool = True
+    """Whether instances without public addresses reach the Internet."""
 
 
 class Network(pulumi.ComponentResource):
     """A custom network with one subnet, from which Google's APIs are reached privately and the Internet by NAT.
 
-    It has no firewall rule, and the platform's implied ones let nothing in. Nothing of it is billed while no job uses
-    it. Children: NAME (network), NAME-subnet, NAME-router, NAME-nat.
+    It has no firewall rule but those that are asked for, and the platform's implied ones let nothing in. Nothing of it
+    is billed while no job uses it. Children: NAME (network), NAME-subnet, NAME-router, NAME-nat, NAME-internal,
+    NAME-iap.
     """
 
     network: pulumi.Output[str]
     """The network's name."""
     subnetwork: pulumi.Output[str]
-    """The subnet's name, known once there is a way out of it."""
+    """The subnet's name, known once its ways in and out are there."""
 
     def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         regional = f"{args.network_name}-{args.region}"
@@ -67,20 +74,61 @@ class Network(pulumi.ComponentResource):
             private_ip_google_access=True,
             opts=child,
         )
-        router = gcp.compute.Router(
-            f"{name}-router", project=args.project, region=args.region, name=regional, network=network.id, opts=child
-        )
-        nat = gcp.compute.RouterNat(
-            f"{name}-nat",
-            project=args.project,
-            region=args.region,
-            name=regional,
-            router=router.name,
-            nat_ip_allocate_option="AUTO_ONLY",
-            source_subnetwork_ip_ranges_to_nat="ALL_SUBNETWORKS_ALL_IP_RANGES",
-            log_config=gcp.compute.RouterNatLogConfigArgs(enable=True, filter="ERRORS_ONLY"),
-            opts=child,
-        )
+        ways: list[pulumi.Output[str]] = []
+        if args.nat:
+            router = gcp.compute.Router(
+                f"{name}-router",
+                project=args.project,
+                region=args.region,
+                name=regional,
+                network=network.id,
+                opts=child,
+            )
+            nat = gcp.compute.RouterNat(
+                f"{name}-nat",
+                project=args.project,
+                region=args.region,
+                name=regional,
+                router=router.name,
+                nat_ip_allocate_option="AUTO_ONLY",
+                source_subnetwork_ip_ranges_to_nat="ALL_SUBNETWORKS_ALL_IP_RANGES",
+                log_config=gcp.compute.RouterNatLogConfigArgs(enable=True, filter="ERRORS_ONLY"),
+                opts=child,
+            )
+            ways.append(nat.id)
+        for rule in _rules(args):
+            made = gcp.compute.Firewall(
+                f"{name}-{rule.suffix}",
+                project=args.project,
+                name=f"{args.network_name}-{rule.suffix}",
+                network=network.id,
+                description=rule.description,
+                direction="INGRESS",
+                source_ranges=[rule.source],
+                allows=rule.allows,
+                opts=child,
+            )
+            ways.append(made.id)
         self.network = network.name
-        self.subnetwork = pulumi.Output.all(subnet.name, nat.id).apply(lambda known: str(known[0]))
+        self.subnetwork = pulumi.Output.all(subnet.name, *ways).apply(lambda known: str(known[0]))
         self.register_outputs({"network": self.network, "subnetwork": self.subnetwork})
+
+
+@dataclass(frozen=True)
+class _Rule:
+    suffix: str
+    description: str
+    source: str
+    allows: list[gcp.compute.FirewallAllowArgs]
+
+
+def _rules(args: NetworkArgs) -> list[_Rule]:
+    rules = []
+    if args.internal:
+        allows = [gcp.compute.FirewallAllowArgs(protocol=each) for each in ("tcp", "udp", "icmp")]
+        rules.append(_Rule("internal", "Instances of the subnet reach each other", args.subnet_cidr, allows))
+    if args.ssh_by_iap:
+        allows = [gcp.compute.FirewallAllowArgs(protocol="tcp", ports=["22"])]
+        source = str(catalog.fact("compute", "iap_range").value)
+        rules.append(_Rule("iap", "SSH through Identity-Aware Proxy", source, allows))
+    return rules

@@ -5,7 +5,12 @@ from collections.abc import Callable
 
 from infra.errors import InputError
 
-MODULES = {"foundation": "stacks.foundation", "cloud-run": "stacks.cloud_run", "gke-tpu": "stacks.gke_tpu"}
+MODULES = {
+    "foundation": "stacks.foundation",
+    "cloud-run": "stacks.cloud_run",
+    "gke-tpu": "stacks.gke_tpu",
+    "slurm": "stacks.slurm",
+}
 """Each module by the name that ends a stack's name: dev-cloud-run is the cloud-run of environment dev.
 
 Only the chosen one is imported: another's SDKs take time, and need not be installed."""

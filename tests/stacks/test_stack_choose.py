@@ -23,7 +23,7 @@ def test_configuration_wins_over_the_name() -> None:
 
 
 def test_a_name_that_ends_in_no_module_is_refused_with_all_of_them() -> None:
-    with pytest.raises(InputError, match=r"'myfoundation'.*\(foundation, cloud-run, gke-tpu\)"):
+    with pytest.raises(InputError, match=r"'myfoundation'.*\(foundation, cloud-run, gke-tpu, slurm\)"):
         choose("myfoundation")
 
 
