@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from holdfast import planes
+from holdfast.planes import slurm
 
 USAGE = "usage: python -m holdfast.planes find|ensure"
 
@@ -16,7 +17,8 @@ def main(argv: list[str]) -> int:
         return 2
     try:
         if argv == ["ensure"]:
-            planes.ensure(lambda line: print(f"holdfast: {line}", flush=True))
+            slurm.bring(_say)
+            planes.ensure(_say)
     except planes.ToolError as error:
         print(f"holdfast: {error}", file=sys.stderr)
         return 1
@@ -26,7 +28,12 @@ def main(argv: list[str]) -> int:
     for recipe in planes.RECIPES:
         entry = recipe.entry()
         print(f"holdfast: {entry.name} {entry.version}: {entry.path if entry.ready else 'missing'}")
-    return 1 if planes.missing() else 0
+    print(f"holdfast: {slurm.summary()}")
+    return 1 if planes.missing() or slurm.wanted() else 0
+
+
+def _say(line: str) -> None:
+    print(f"holdfast: {line}", flush=True)
 
 
 if __name__ == "__main__":

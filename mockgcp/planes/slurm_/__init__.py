@@ -1,0 +1,1 @@
+"""The parts of the Slurm plane: a real Slurm, and stand-ins for the machines that the service makes for it."""
