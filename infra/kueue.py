@@ -9,6 +9,7 @@ from typing import Any
 
 import pulumi
 import pulumi_kubernetes as k8s
+import yaml
 
 from infra import catalog
 from infra.errors import InputError
@@ -16,6 +17,27 @@ from infra.errors import InputError
 _KUEUE = catalog.kueue()
 _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 8.0
+_REQUEUE: Mapping[str, int] = catalog.fact("gke", "pods_ready_requeue").value
+
+
+@dataclass(frozen=True)
+class PodsReady:
+    """What becomes of a job that has its quota, but whose pods do not all come up (Kueue's waitForPodsReady).
+
+    Quota is not a machine: without this, a job that was admitted on demand in a stock-out holds its quota, and waits
+    for ever. With it, the job is evicted and queued again, and others have their turn meanwhile. Kueue 0.17 remembers
+    nothing of it: the job comes back to the first flavor with room, the same one if nobody took it. After the last time
+    it is deactivated, and `holdfast resubmit` brings it back.
+    """
+
+    timeout_s: int = 1800
+    """Seconds from admission until all pods are ready; a flex-start job is admitted when its nodes are there."""
+    retries: int = _REQUEUE["limit"]
+    """How often it is queued again."""
+    base_s: int = _REQUEUE["base_s"]
+    """Seconds before it is queued again; they double from one time to the next."""
+    max_s: int = _REQUEUE["max_s"]
+    """The most of these seconds."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +52,8 @@ class KueueArgs:
     """The chart's version. A chart on this machine has its own, and this says which one it is meant to be."""
     feature_gates: Sequence[str] = ()
     """Features to enable that Kueue has off by default."""
+    pods_ready: PodsReady | None = None
+    """What becomes of jobs whose pods do not come up; None: they wait for ever, as Kueue has it by default."""
     values: Mapping[str, Any] | None = None
     """More of the chart's values, which win."""
     timeout_s: float = 300
@@ -57,7 +81,7 @@ class Kueue(pulumi.ComponentResource):
             name="kueue",
             namespace=_KUEUE["namespace"],
             create_namespace=True,
-            values=kueue_values(args.feature_gates, args.values or {}),
+            values=kueue_values(args.feature_gates, args.values or {}, args.pods_ready),
             timeout=round(args.timeout_s),
             opts=pulumi.ResourceOptions(parent=self),
         )
@@ -66,10 +90,14 @@ class Kueue(pulumi.ComponentResource):
         self.register_outputs({"ready": self.ready})
 
 
-def kueue_values(feature_gates: Sequence[str], more: Mapping[str, Any]) -> dict[str, Any]:
-    """The chart's values: the feature gates that are enabled, and `more`, which wins."""
+def kueue_values(
+    feature_gates: Sequence[str], more: Mapping[str, Any], pods_ready: PodsReady | None = None
+) -> dict[str, Any]:
+    """The chart's values: the features that are enabled, what is done about `pods_ready`, and `more`, which wins."""
     gates = [{"name": gate, "enabled": True} for gate in sorted(set(feature_gates))]
     values: dict[str, Any] = {"controllerManager": {"featureGates": gates}} if gates else {}
+    if pods_ready is not None:
+        values["managerConfig"] = {"controllerManagerConfigYaml": _manager_config(pods_ready)}
     return _merged(values, more)
 
 
@@ -95,6 +123,22 @@ async def wait_until_answered(
                 ) from None
         await sleep(pause)
         pause = min(2 * pause, _LONGEST_WAIT_S)
+
+
+def _manager_config(pods_ready: PodsReady) -> str:
+    wait = {
+        "timeout": f"{pods_ready.timeout_s}s",
+        # Else one job without machines would keep all others from being admitted.
+        "blockAdmission": False,
+        "requeuingStrategy": {
+            "timestamp": "Eviction",
+            "backoffLimitCount": pods_ready.retries,
+            "backoffBaseSeconds": pods_ready.base_s,
+            "backoffMaxSeconds": pods_ready.max_s,
+        },
+    }
+    config = {**catalog.fact("gke", "kueue_manager_config").value, "waitForPodsReady": wait}
+    return yaml.safe_dump(config, sort_keys=False)
 
 
 async def _waited(config: dict[str, Any], timeout_s: float) -> str:

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 from infra import catalog, names
 from infra.catalog import Problem
 from infra.gke_cluster import DEFAULT_POOL, GkeClusterArgs, gke_cluster_problems
-from infra.kueue import KueueArgs
+from infra.kueue import KueueArgs, PodsReady
 from infra.kueue_queues import KueueQueuesArgs, Retry, kueue_queues_problems
 from infra.network import NetworkArgs
 from infra.node_pool import NodePoolArgs, node_pool_problems
@@ -84,6 +84,15 @@ class GkeTpuConfig(StackConfig):
     retry_limit: int = Field(Retry.limit, description="retries of a failed request for flex-start nodes")
     retry_base_seconds: int = Field(Retry.base_s, description="seconds before the first retry, doubling")
     retry_max_seconds: int = Field(Retry.max_s, description="the most seconds between two retries")
+    pods_ready_seconds: int = Field(
+        PodsReady.timeout_s, ge=0, description="seconds that an admitted job's pods have to come up, 0 for no limit"
+    )
+    pods_ready_retries: int = Field(
+        PodsReady.retries, ge=0, description="how often a job is queued again whose pods did not come up"
+    )
+    pods_ready_base_seconds: int = Field(
+        PodsReady.base_s, ge=1, description="seconds before it is queued again, doubling"
+    )
 
     job_account: str = Field("ray-job", description="the Kubernetes service account that jobs run as")
     job_name: str = Field("jax-train", description="the name of a job that is submitted without one")
@@ -130,6 +139,13 @@ class GkeTpuConfig(StackConfig):
             namespace=self.namespace,
             retry=Retry(self.retry_limit, self.retry_base_seconds, self.retry_max_seconds),
         )
+
+    def pods_ready(self) -> PodsReady | None:
+        """What becomes of jobs whose pods do not come up."""
+        if not self.pods_ready_seconds:
+            return None
+        most_s = max(self.pods_ready_base_seconds, PodsReady.max_s)
+        return PodsReady(self.pods_ready_seconds, self.pods_ready_retries, self.pods_ready_base_seconds, most_s)
 
     def job(
         self, target: Target, name: str | None = None, files: Mapping[str, str] | None = None, entrypoint: str = ""

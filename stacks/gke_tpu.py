@@ -64,7 +64,7 @@ def deploy() -> None:
     on_cluster = pulumi.ResourceOptions(provider=provider)
     kueue = Kueue(
         "kueue",
-        KueueArgs(kubeconfig, config.kueue_chart, config.kueue_version, config.feature_gates),
+        KueueArgs(kubeconfig, config.kueue_chart, config.kueue_version, config.feature_gates, config.pods_ready()),
         pulumi.ResourceOptions(providers=[provider]),
     )
     namespace = [] if config.namespace == "default" else [_namespace(config.namespace, on_cluster)]

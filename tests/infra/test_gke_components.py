@@ -9,13 +9,14 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 import pytest
+import yaml
 
 from infra import catalog, kueue
 from infra.errors import InputError
 from infra.gke_cluster import GkeCluster, GkeClusterArgs
 from infra.gke_workload_identity import GkeWorkloadIdentity, GkeWorkloadIdentityArgs
 from infra.kubeconfig import PLUGIN, credentials_command, kubeconfig, kubeconfig_of
-from infra.kueue import Kueue, KueueArgs, kueue_values, wait_until_answered
+from infra.kueue import Kueue, KueueArgs, PodsReady, kueue_values, wait_until_answered
 from infra.kueue_queues import KueueQueues, KueueQueuesArgs, Retry, manifests
 from infra.network import Network, NetworkArgs
 from infra.node_pool import NodePool, NodePoolArgs, node_pools
@@ -288,6 +289,21 @@ def test_more_values_win() -> None:
     gates = [{"name": "A", "enabled": True}, {"name": "B", "enabled": True}]
     assert values == {"controllerManager": {"featureGates": gates, "replicas": 2}, "x": 1}
     assert kueue_values([], {}) == {}
+
+
+def test_a_limit_for_pods_is_added_to_what_the_charts_manager_has() -> None:
+    values = kueue_values([], {}, PodsReady(timeout_s=600, retries=2, base_s=5, max_s=50))
+    config = yaml.safe_load(values["managerConfig"]["controllerManagerConfigYaml"])
+    wait = config.pop("waitForPodsReady")
+    strategy = wait.pop("requeuingStrategy")
+    assert wait == {"timeout": "600s", "blockAdmission": False}
+    assert strategy == {
+        "timestamp": "Eviction",
+        "backoffLimitCount": 2,
+        "backoffBaseSeconds": 5,
+        "backoffMaxSeconds": 50,
+    }
+    assert config == catalog.fact("gke", "kueue_manager_config").value
 
 
 def test_the_wait_grows_and_ends_with_the_last_error() -> None:
