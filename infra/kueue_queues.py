@@ -47,6 +47,11 @@ class KueueQueuesArgs:
     """The name of that check's configuration."""
     retry: Retry = Retry()
     """What becomes of failed requests."""
+    queueing_strategy: str = "BestEffortFIFO"
+    """StrictFIFO: no job passes one that came before it. A job that nothing can take then keeps all others back.
+
+    By the other, Kueue's default, whoever fits may pass who does not, and even one of the same size, if quota is freed
+    while Kueue looks through its queue (seen with 0.17.0)."""
 
 
 class KueueQueues(pulumi.ComponentResource):
@@ -93,6 +98,9 @@ def kueue_queues_problems(args: KueueQueuesArgs) -> list[Problem]:
     names = [flavor.name for flavor in args.flavors]
     if len(set(names)) < len(names):
         found.append(Problem("flavors", f"{', '.join(names)}: two have one name. Give each its own"))
+    if args.queueing_strategy not in _KUEUE["queueing_strategies"]:
+        message = f"{args.queueing_strategy!r}; Kueue knows {' and '.join(_KUEUE['queueing_strategies'])}. Choose one"
+        found.append(Problem("queueing_strategy", message))
     retry = args.retry
     if retry.limit < 0 or not 0 < retry.base_s <= retry.max_s:
         message = (
@@ -130,6 +138,7 @@ def _cluster_queue(args: KueueQueuesArgs, queued: Sequence[str]) -> dict[str, An
         for flavor in args.flavors
     ]
     spec: dict[str, Any] = {
+        "queueingStrategy": args.queueing_strategy,
         "namespaceSelector": {},
         "resourceGroups": [{"coveredResources": list(_KUEUE["resources"]), "flavors": flavors}],
     }

@@ -1,6 +1,7 @@
 """Configuration of the gke_tpu stack, by default scenario B's, and all that is wrong with it before anything exists."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Annotated
 
 import pulumi
@@ -72,6 +73,9 @@ class GkeTpuConfig(StackConfig):
         description="features of Kueue to enable, a list of their names",
     )
     cluster_queue: str = Field(KueueQueuesArgs.cluster_queue, description="the name of the cluster's queue")
+    queueing_strategy: str = Field(
+        KueueQueuesArgs.queueing_strategy, description="BestEffortFIFO, or StrictFIFO for no job to pass an earlier one"
+    )
     local_queue: str = Field(KueueQueuesArgs.local_queue, description="the name of the queue that jobs wait in")
     namespace: str = Field(KueueQueuesArgs.namespace, description="the namespace of that queue and of its jobs")
     quotas: Quotas = Field(
@@ -132,13 +136,7 @@ class GkeTpuConfig(StackConfig):
 
     def queues(self) -> KueueQueuesArgs:
         """Kueue's queues."""
-        return KueueQueuesArgs(
-            flavors=self.flavors(),
-            cluster_queue=self.cluster_queue,
-            local_queue=self.local_queue,
-            namespace=self.namespace,
-            retry=Retry(self.retry_limit, self.retry_base_seconds, self.retry_max_seconds),
-        )
+        return replace(self._queues_without_quota(), flavors=self.flavors())
 
     def pods_ready(self) -> PodsReady | None:
         """What becomes of jobs whose pods do not come up."""
@@ -262,8 +260,14 @@ class GkeTpuConfig(StackConfig):
         return found
 
     def _queues_without_quota(self) -> KueueQueuesArgs:
-        retry = Retry(self.retry_limit, self.retry_base_seconds, self.retry_max_seconds)
-        return KueueQueuesArgs([], self.cluster_queue, self.local_queue, self.namespace, retry=retry)
+        return KueueQueuesArgs(
+            flavors=[],
+            cluster_queue=self.cluster_queue,
+            local_queue=self.local_queue,
+            namespace=self.namespace,
+            retry=Retry(self.retry_limit, self.retry_base_seconds, self.retry_max_seconds),
+            queueing_strategy=self.queueing_strategy,
+        )
 
     def _job_problems(self, target: Target) -> list[Problem]:
         if (self.job_elastic_min is None) != (self.job_elastic_max is None):

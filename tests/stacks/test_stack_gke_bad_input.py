@@ -61,6 +61,13 @@ BAD: dict[str, tuple[dict[str, Any], str, str, str, str]] = {
         "Kueue would leave the job suspended for ever",
         "Name one of these",
     ),
+    "a way to queue that there is not": (
+        {"queueingStrategy": "FIFO"},
+        "queueingStrategy",
+        "'FIFO'",
+        "Kueue knows BestEffortFIFO and StrictFIFO",
+        "Choose one",
+    ),
     "a name of 60 letters": (
         {"jobName": "j" * 60},
         "jobName",
