@@ -11,10 +11,11 @@ from holdfast.errors import OperatorError
 from holdfast.gcp.emulated import EmulatedApi
 from holdfast.preflight import PreflightReport
 from holdfast.rehearsal import frame, job_execution, readiness, training
-from holdfast.rehearsal.cloud_run_stage import Options, RehearsalError, Stage, configuration, overrides, staged
+from holdfast.rehearsal.cloud_run_stage import Options, Stage, configuration, overrides, staged
 from holdfast.rehearsal.frame import Frame
 from holdfast.rehearsal.job_execution import Evidence
 from holdfast.rehearsal.report import CloudRunReport, Story, phase
+from holdfast.rehearsal.stage import RehearsalError
 from holdfast.runs.cloud_run import CloudRun
 from holdfast.toolcache import Progress
 from mockgcp.errors import ApiError
@@ -74,8 +75,7 @@ def _deploy(stage: Stage, options: Options, report: CloudRunReport) -> None:
         frame.deploy(stage.frame, prepare)
     finally:
         report.stories.insert(0, readiness.preflight_story(found, len(stage.frame.files)))
-        price = next((c.figures for each in found for c in each.checks if c.name == "price"), {})
-        report.price_per_hour, report.currency = price.get("hour"), price.get("currency", "")
+        report.price_per_hour, report.currency = readiness.price(found)
 
 
 def _runs(stage: Stage, reference: str) -> Image:

@@ -5,42 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from pydantic import ValidationError
 
 from holdfast.engine import Engine
-from holdfast.errors import OperatorError
 from holdfast.image import local as container
 from holdfast.rehearsal import training
 from holdfast.rehearsal.frame import Frame
 from holdfast.rehearsal.pulumi_cli import Pulumi
 from holdfast.rehearsal.report import CloudRunReport, TimeOverride
-from holdfast.rehearsal.sealed import REPOSITORY, StackFile, read_stack, sealed_environment
+from holdfast.rehearsal.sealed import StackFile, sealed_environment
+from holdfast.rehearsal.stage import RehearsalError, emulated_cloud, operations_override, shipped
 from holdfast.toolcache import Progress
 from infra import catalog
 from infra.job_alerts import JobAlertsArgs
-from mockgcp.clock import Clock
 from mockgcp.cloud import Cloud
-from mockgcp.durations import NOMINAL
 from mockgcp.frontends.pulumi.grpc import serve
 from mockgcp.planes.cloud_run import CloudRunPlane, Image, LocalImage
 from mockgcp.planes.maintenance import AtSteps
 from mockgcp.planes.processes import ProcessLedger
-from mockgcp.services import billing
 from stacks.config import CloudRunConfig
 
-# An operation of the emulated cloud takes this long instead of its nominal seconds.
-_OPERATION_S = 0.05
-# docs/going-live.md has them turned on by hand: what looks at a project, and enables the others.
-_ON_BEFOREHAND = ("cloudbilling.googleapis.com", "cloudresourcemanager.googleapis.com")
 _LIMIT = "holdfast:preemptionsPerDay"
 # A step lasts at least this long, so that maintenance can strike between two.
 _STEP_S = 0.1
-
-
-class RehearsalError(OperatorError):
-    """The rehearsal cannot be run as asked; the message says the way out."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +81,8 @@ def staged(
 ) -> Iterator[Stage]:
     """The sealed environment with the emulated cloud, its provider and the Cloud Run plane running in it."""
     with sealed_environment(keep=options.keep) as sealed:
-        cloud = _cloud(options, files, sealed.state)
+        cloud = emulated_cloud(files, options.seed, sealed.state)
+        _grant_gpus(cloud, files[options.job])
         images: dict[str, Image] = {}
         plane = CloudRunPlane(cloud, state_dir=sealed.state / "cloud-run", images=images, maintenance=AtSteps(strikes))
         processes = ProcessLedger(sealed.root / "processes.jsonl")
@@ -111,25 +100,6 @@ def staged(
             plane.stop()
 
 
-def _cloud(options: Options, files: dict[str, StackFile], state: Path) -> Cloud:
-    foundation = next(iter(files))
-    try:
-        cloud = Cloud(
-            clock=Clock.wall(),
-            seed=options.seed,
-            state_dir=state,
-            durations=dict.fromkeys(NOMINAL, _OPERATION_S),
-            universe=files[foundation].config.get("gcp:universeDomain") or catalog.universe().domain,
-        )
-    except ValueError as error:
-        raise RehearsalError(f"stacks/Pulumi.{foundation}.yaml, gcp:universeDomain: {error}") from error
-    for project in sorted({_needed(files, stack, "gcp:project") for stack in files}):
-        cloud.seed_project(project).services.update(_ON_BEFOREHAND)
-        billing.seed_billing(cloud, project)
-    _grant_gpus(cloud, files[options.job])
-    return cloud
-
-
 def _grant_gpus(cloud: Cloud, job: StackFile) -> None:
     """The quota that the job asks for, as if it had been requested: a project has none by default."""
     config = _settings(job)
@@ -144,11 +114,11 @@ def configuration(options: Options) -> dict[str, StackFile]:
 
     The foundation comes first, as it does in `up`.
     """
-    job_file = _read(options.job)
+    job_file = shipped(options.job)
     job = job_file.config
     job["holdfast:deletionProtection"] = False
     foundation = job.get("holdfast:foundation") or f"{options.environment}-foundation"
-    files = {foundation: _read(foundation), options.job: job_file}
+    files = {foundation: shipped(foundation), options.job: job_file}
     files[foundation].config["holdfast:forceDestroy"] = True
     config = _settings(job_file)
     if config is None:
@@ -174,22 +144,8 @@ def _settings(job: StackFile) -> CloudRunConfig | None:
         return None
 
 
-def _read(stack: str) -> StackFile:
-    path = REPOSITORY / "stacks" / f"Pulumi.{stack}.yaml"
-    if not path.exists():
-        raise RehearsalError(f"no stack {stack}: {path} does not exist; choose another --environment or add the file")
-    return read_stack(path)
-
-
-def _needed(files: dict[str, StackFile], stack: str, key: str) -> str:
-    value = files[stack].config.get(key)
-    if not value:
-        raise RehearsalError(f"stacks/Pulumi.{stack}.yaml has no {key}, and nothing can be rehearsed without; set it")
-    return str(value)
-
-
 def overrides(options: Options, job: StackFile) -> list[TimeOverride]:
-    configured, set_here = (file.config.get("holdfast:env") for file in (_read(options.job), job))
+    configured, set_here = (file.config.get("holdfast:env") for file in (shipped(options.job), job))
     before, after = (env if isinstance(env, dict) else {} for env in (configured, set_here))
     settings = [
         TimeOverride(name=name, platform=str(before.get(name, "default")), rehearsal=str(after[name]))
@@ -203,12 +159,8 @@ def overrides(options: Options, job: StackFile) -> list[TimeOverride]:
         *settings,
         TimeOverride(
             name="preemptions a day before an alert",
-            platform=str(_read(options.job).config.get(_LIMIT, JobAlertsArgs.preemptions_per_day)),
+            platform=str(shipped(options.job).config.get(_LIMIT, JobAlertsArgs.preemptions_per_day)),
             rehearsal=str(job.config.get(_LIMIT)),
         ),
-        TimeOverride(
-            name="long-running operations",
-            platform=f"{min(NOMINAL.values()):g} to {max(NOMINAL.values()):g} s (nominal)",
-            rehearsal=f"{_OPERATION_S:g} s",
-        ),
+        operations_override(),
     ]

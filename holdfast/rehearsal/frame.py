@@ -26,7 +26,10 @@ _SETTLE_S = 3.0
 
 @dataclass(frozen=True)
 class Frame:
-    """A rehearsal that is set up. `files` are the stacks' configuration by stack, in the order they come up."""
+    """A rehearsal that is set up. `files` are the stacks' configuration by stack, in the order they come up.
+
+    `others`: who else started processes, besides the engine and the planes.
+    """
 
     sealed: Sealed
     cloud: Cloud
@@ -35,15 +38,20 @@ class Frame:
     files: Mapping[str, StackFile]
     report: Report
     say: Progress
+    others: Sequence[ProcessLedger] = ()
 
     @property
     def ledgers(self) -> list[ProcessLedger]:
         """Everybody who started processes."""
-        return [self.pulumi.processes, *(plane.processes for plane in self.planes)]
+        return [self.pulumi.processes, *(plane.processes for plane in self.planes), *self.others]
 
 
-def deploy(frame: Frame, before: Callable[[str], None] = lambda stack: None) -> None:
+def deploy(
+    frame: Frame, before: Callable[[str], None] = lambda stack: None, verbs: Sequence[str] = ("preview", "up")
+) -> None:
     """Previews and brings up every stack, judged by the policy pack; `before` is called ahead of each.
+
+    `verbs`: without `up`, all is previewed, and nothing deployed.
 
     Raises:
         PulumiError: a command failed.
@@ -58,7 +66,7 @@ def deploy(frame: Frame, before: Callable[[str], None] = lambda stack: None) -> 
                     frame.pulumi.run("config", "set", "--stack", stack, "--secret", "--path", path, "rehearsal")
         for stack in frame.files:
             before(stack)
-            for verb in ("preview", "up"):
+            for verb in verbs:
                 with phase(frame.report.phases, verb):
                     outcomes.append(_operate(frame, verb, stack))
     except PulumiError as error:
@@ -68,10 +76,9 @@ def deploy(frame: Frame, before: Callable[[str], None] = lambda stack: None) -> 
         ups = [outcome for outcome in outcomes if outcome.command.startswith("up ")]
         frame.report.resources_created = sum(outcome.changes.get("create", 0) for outcome in ups)
         frame.report.policy_violations = sum(len(outcome.policy_violations) for outcome in outcomes)
-        frame.report.stories += [
-            deployed_story(outcomes, len(frame.files), frame.cloud.audit.entries()),
-            policy_story(outcomes),
-        ]
+        if "up" in verbs:
+            frame.report.stories.append(deployed_story(outcomes, len(frame.files), frame.cloud.audit.entries()))
+        frame.report.stories.append(policy_story(outcomes))
 
 
 def second_up(frame: Frame) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from holdfast.gcp.emulated import EmulatedApi
 from holdfast.image import of_stack
@@ -33,6 +34,12 @@ def preflight_story(found: Sequence[PreflightReport], stacks: int) -> Story:
     """Every stack was looked at before its `up`, and nothing stood in its way."""
     held = len(found) == stacks and all(report.exit_code == 0 for report in found)
     return Story(name="preflight", held=held, evidence={report.stack: report.model_dump() for report in found})
+
+
+def price(found: Sequence[PreflightReport]) -> tuple[float | None, str]:
+    """What an hour costs, and its currency; None where that is not known."""
+    known: dict[str, Any] = next((c.figures for each in found for c in each.checks if c.name == "price"), {})
+    return known.get("hour"), known.get("currency", "")
 
 
 def image(stage: Frame, stack: str) -> Image:

@@ -12,13 +12,20 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Story(BaseModel):
-    """One thing that was to be shown. `held` follows from `evidence`, which is raw: requests, log lines, records."""
+    """One thing that was to be shown. `held` follows from `evidence`, which is raw: requests, log lines, records.
+
+    A story of a failure says in `outcome` what the evidence shows, and in `expected` what it should. `seconds`: how
+    long it took, where stories are played side by side; else the report's phases say it.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     name: str
     held: bool
     evidence: dict[str, Any]
+    outcome: str = ""
+    expected: str = ""
+    seconds: float = 0.0
 
 
 class TimeOverride(BaseModel):
@@ -32,7 +39,10 @@ class TimeOverride(BaseModel):
 
 
 class Report(BaseModel):
-    """The header of every rehearsal. `phases` are seconds by name, in order; -1 changes: the second up never ran."""
+    """The header of every rehearsal. `phases` are seconds by name, in order; -1 changes: the second up never ran.
+
+    `price_per_hour`: at list prices, of all that is deployed; None when the catalog does not know it.
+    """
 
     scenario: str
     seed: int
@@ -46,6 +56,8 @@ class Report(BaseModel):
     resources_created: int = 0
     second_up_changes: int = -1
     policy_violations: int = 0
+    price_per_hour: float | None = None
+    currency: str = ""
     error: str = Field(default="", description="what ended the rehearsal early, empty when nothing did")
 
     @property
@@ -62,19 +74,74 @@ class Report(BaseModel):
 class CloudRunReport(Report):
     """Scenario A's figures.
 
-    `goodput`: the share of the execution's time that went into steps that count. `price_per_hour`: at list prices, of
-    all tasks together; None when the catalog does not know it.
+    `goodput`: the share of the execution's time that went into steps that count.
     """
 
     image: str = ""
-    price_per_hour: float | None = None
-    currency: str = ""
     attempts: int = 0
     preemptions: int = 0
     steps_total: int = 0
     steps_repeated: int = 0
     bit_exact: bool = False
     goodput: float = 0.0
+
+
+class JobFigures(BaseModel):
+    """How a job was let in. `admitted`: when, in RFC 3339, empty for never. `waited_for`: empty for nothing."""
+
+    name: str
+    flavor: str
+    admitted: str
+    waited_for: str
+
+
+class RequestFigures(BaseModel):
+    """A ProvisioningRequest: its class, how many nodes it was for, and the condition that it ended with."""
+
+    model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)
+
+    class_: str = Field(alias="class")
+    count: int
+    state: str
+
+
+class FlavorFigures(BaseModel):
+    """Whether a flavor's TPU quota is what its pool can hold, in chips."""
+
+    flavor: str
+    quota: int
+    pool: int
+
+    @property
+    def consistent(self) -> bool:
+        return self.quota == self.pool
+
+
+class GkeTpuReport(Report):
+    """Scenario B's figures.
+
+    `plane_versions`: of Kubernetes, Kueue and KubeRay, as they ran. `not_shown`: why none of them did, so that the
+    admission flow was not shown, and the way out; empty where they ran.
+    """
+
+    plane_versions: dict[str, str] = {}
+    not_shown: str = ""
+    jobs: list[JobFigures] = []
+    provisioning_requests: list[RequestFigures] = []
+    consistency: list[FlavorFigures] = []
+
+
+class SlurmReport(Report):
+    """Scenario C's figures.
+
+    `slurm_version`: of the scheduler that ran. `not_shown`: why none did, and the way out; empty where one did.
+    `restarts`: how often the training job began again.
+    """
+
+    slurm_version: str = ""
+    not_shown: str = ""
+    bit_exact: bool = False
+    restarts: int = 0
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,9 +56,13 @@ class Sealed:
     def state(self) -> Path:
         return self.root / "state"
 
-    def environ(self, engine: Engine, provider_port: int) -> dict[str, str]:
-        """The whole environment of every Pulumi command; nothing of the caller's clouds is in it."""
+    def environ(self, engine: Engine, provider_port: int, path: Sequence[Path] = ()) -> dict[str, str]:
+        """The whole environment of every Pulumi command; nothing of the caller's clouds is in it.
+
+        `path`: what comes before the caller's own PATH.
+        """
         base = {key: os.environ[key] for key in ("PATH", "LANG", "LC_ALL", "TMPDIR", "TZ") if key in os.environ}
+        base["PATH"] = os.pathsep.join([*map(str, path), base.get("PATH", os.defpath)])
         private = {
             "HOME": self.root / "home",
             "PULUMI_HOME": self.root / "pulumi",

@@ -13,6 +13,7 @@ from typing import Any
 from holdfast.errors import OperatorError
 from mockgcp.planes.cloud_run import LocalImage
 from mockgcp.planes.processes import ProcessLedger
+from workloads.ray.trainer import free_port
 
 # Compiles several times faster on a CPU. Both runs use the same: other flags give other bits.
 COMPILER = {"XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"}
@@ -44,21 +45,28 @@ def settings(seed: int, steps: int, step_s: float) -> dict[str, str]:
 
 
 def compare_with_undisturbed(
-    task_dirs: Sequence[Path], env: Mapping[str, Any], folder: Path, image: LocalImage, processes: ProcessLedger
+    task_dirs: Sequence[Path],
+    env: Mapping[str, Any],
+    folder: Path,
+    image: LocalImage,
+    processes: ProcessLedger,
+    count: int = 1,
 ) -> list[dict[str, Any]]:
     """Trains once more with the same settings, undisturbed, below `folder`, and compares each task's final checkpoint.
 
-    Every task of a job has the same seed, so one undisturbed run stands for all. Returns what
-    `workloads.trainer.compare` says of each: bit_exact, leaves, differing, step_a, step_b; or error.
+    It has `count` processes, as many as the disturbed run had: another number has other roundings. Every task of a job
+    has the same seed, so one undisturbed run stands for all. Returns what `workloads.trainer.compare` says of each:
+    bit_exact, leaves, differing, step_a, step_b; or error.
 
     Raises:
         OperatorError: the undisturbed run failed, or nothing could be compared.
     """
     folder.mkdir(parents=True, exist_ok=True)
 
+    base = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder), **image.env}
+
     def python(module: str, *args: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder), **image.env, **variables}
-        return processes.run([sys.executable, "-m", module, *args], env=env, cwd=folder)
+        return processes.run([sys.executable, "-m", module, *args], env=base | variables, cwd=folder)
 
     def compare(task_dir: Path) -> dict[str, Any]:
         said = python("workloads.trainer.compare", str(task_dir), undisturbed)
@@ -68,8 +76,14 @@ def compare_with_undisturbed(
             raise OperatorError(f"nothing was compared (exit code {said.returncode}):\n{_end_of(said)}") from None
         return compared
 
-    plain = {key: str(value) for key, value in env.items() if key != _PACE}
-    done = python("workloads.trainer", **plain, CHECKPOINT_DIR=str(folder))
+    plain = {key: str(value) for key, value in env.items() if key != _PACE} | {"CHECKPOINT_DIR": str(folder)}
+    if count > 1:
+        plain |= {"HOLDFAST_COORDINATOR": f"127.0.0.1:{free_port()}", "HOLDFAST_PROCESS_COUNT": str(count)}
+        for number in range(1, count):  # they end with the first, one way or the other
+            peer = base | plain | {"HOLDFAST_PROCESS_ID": str(number)}
+            argv = [sys.executable, "-m", "workloads.trainer"]
+            processes.spawn(argv, env=peer, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    done = python("workloads.trainer", **plain)
     if done.returncode != 0:
         raise OperatorError(f"the undisturbed run failed with exit code {done.returncode}:\n{_end_of(done)}")
     undisturbed = str(folder / "local" / str(env.get("HOLDFAST_RUN_ID", "local")) / "0")

@@ -1,6 +1,6 @@
 """What the operator's verbs need of a service that runs jobs, and the records it answers with.
 
-The verbs and their display know no service. The backends are `cloud_run.py` and `gke.py`; Slurm follows.
+The verbs and their display know no service. The backends are `cloud_run.py`, `gke.py` and `slurm.py`.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +21,8 @@ from mockgcp.clock import Clock
 from mockgcp.cloud import Cloud
 from mockgcp.durations import NOMINAL
 from mockgcp.frontends.pulumi.grpc import serve
+from mockgcp.planes.k8s.programs import Programs
+from mockgcp.planes.kubernetes import KubernetesPlane
 from mockgcp.planes.processes import ProcessLedger
 from mockgcp.services import artifactregistry
 
@@ -27,17 +30,22 @@ PROJECT = "holdfast-dev"
 FOUNDATION = "dev-foundation"
 JOB = "dev-cloud-run"
 VIRTUALENV = Path(sys.prefix)
+GKE = "dev-gke-tpu"
 # The shipped files keep what destroy would lose; the tests destroy all of it.
-DESTROYABLE = {FOUNDATION: {"holdfast:forceDestroy": True}, JOB: {"holdfast:deletionProtection": False}}
+DESTROYABLE: dict[str, dict[str, Any]] = {
+    FOUNDATION: {"holdfast:forceDestroy": True},
+    JOB: {"holdfast:deletionProtection": False},
+}
 
 
 @dataclass(frozen=True)
 class Rig:
-    """A rehearsal's stage. `pulumi` runs the project's own stacks."""
+    """A rehearsal's stage. `pulumi` runs the project's own stacks; `plane`, if any, has the clusters."""
 
     sealed: Sealed
     cloud: Cloud
     pulumi: Pulumi
+    plane: KubernetesPlane | None = None
 
     def stack(self, name: str, *, copy_of: str = "", **changes: Any) -> None:
         """Puts a shipped stack's configuration in place, with changes in namespace `holdfast` (None takes one out).
@@ -104,3 +112,17 @@ def rig(cache: Path) -> Iterator[Rig]:
             processes = ProcessLedger(sealed.root / "processes.jsonl")
             with serve(cloud) as port:
                 yield Rig(sealed, cloud, Pulumi(found, sealed.project, sealed.environ(found, port), processes))
+
+
+@contextmanager
+def with_plane(made: Rig, programs: Programs, provider: Path) -> Iterator[Rig]:
+    """The stage with real control planes behind its clusters, and the real Kubernetes provider."""
+    state = made.sealed.state / "kubernetes"
+    plane = KubernetesPlane(made.cloud.clock, state_dir=state, programs=programs)
+    plane.start()
+    made.cloud.control_planes = plane
+    folders = os.pathsep.join([str(plane.bin_dir), str(provider), made.pulumi.env["PATH"]])
+    try:
+        yield replace(made, pulumi=replace(made.pulumi, env={**made.pulumi.env, "PATH": folders}), plane=plane)
+    finally:
+        plane.stop()

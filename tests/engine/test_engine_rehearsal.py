@@ -3,20 +3,16 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
+from rehearsal_rig import Start, checkout, end, left_over, processes_of, story, until
 
 from holdfast import toolcache
-from holdfast.rehearsal.sealed import REPOSITORY
 
 pytestmark = [pytest.mark.engine, pytest.mark.jax]
 
@@ -32,80 +28,13 @@ HEADER = {
     "time_overrides",
 }
 STEPS = 24
-Start = Callable[..., subprocess.Popen[str]]
-
-
-@pytest.fixture
-def cache(tmp_path: Path) -> Path:
-    """A cache with the engine that is there already, and nobody else's rehearsals."""
-    own = tmp_path / "cache"
-    own.mkdir()
-    (own / "tools").symlink_to(toolcache.root() / "tools")
-    return own
-
-
-@pytest.fixture
-def start(tmp_path: Path, cache: Path) -> Iterator[Start]:
-    """Starts the command in a session of its own; whatever is left of it at the end is ended."""
-    started: list[subprocess.Popen[str]] = []
-    (tmp_path / "home").mkdir()
-
-    def run(*args: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "holdfast.cli", "rehearse", "cloud-run", *args],
-            cwd=REPOSITORY,
-            env={"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home"), "HOLDFAST_CACHE": str(cache)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        started.append(process)
-        return process
-
-    yield run
-    for process in started:
-        process.kill()
-        process.communicate()
-    for left in processes_of(cache):
-        left.kill()
-
-
-def processes_of(cache: Path) -> list[psutil.Process]:
-    """The processes that belong to rehearsals in this cache: its path is in their command line or their environment."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            words = [*process.cmdline(), *process.environ().values()]
-        except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
-            continue
-        if any(str(cache) in word for word in words):
-            found.append(process)
-    return found
-
-
-def left_over(cache: Path) -> list[str]:
-    """What remains in five seconds of a rehearsal that has ended."""
-    deadline = time.monotonic() + 5
-    while True:
-        rest = [" ".join(p.cmdline()) for p in processes_of(cache) if p.is_running()]
-        rest += [str(path) for path in (cache / "rehearsals").glob("*")]
-        if not rest or time.monotonic() > deadline:
-            return rest
-        time.sleep(0.1)
-
-
-def checkout() -> str:
-    git = ["git", "-C", str(REPOSITORY), "status", "--porcelain"]
-    return subprocess.run(git, capture_output=True, text=True, check=True).stdout
 
 
 def test_two_rehearsals_at_once(start: Start, cache: Path, tmp_path: Path) -> None:
     before = checkout()
     files = {7: tmp_path / "seven.json", 11: tmp_path / "eleven.json"}
-    seven = start("--seed", "7", "--preemptions", "3", "--json", str(files[7]))
-    eleven = start("--seed", "11", "--json", str(files[11]))
+    seven = start("cloud-run", "--seed", "7", "--preemptions", "3", "--json", str(files[7]))
+    eleven = start("cloud-run", "--seed", "11", "--json", str(files[11]))
     said = {process: process.communicate(timeout=240)[0] for process in (seven, eleven)}
     assert [process.returncode for process in (seven, eleven)] == [0, 0], "\n".join(said.values())
     assert left_over(cache) == []
@@ -119,13 +48,6 @@ def test_two_rehearsals_at_once(start: Start, cache: Path, tmp_path: Path) -> No
     assert seen[7] != seen[11]
     for told in ("sealed environment", "pulumi preview dev-foundation: 29 create", "bit_exact true", "story policies"):
         assert told in said[seven]
-
-
-def story(report: dict[str, Any], name: str) -> dict[str, Any]:
-    [found] = [each for each in report["stories"] if each["name"] == name]
-    assert found["held"] is True
-    evidence: dict[str, Any] = found["evidence"]
-    return evidence
 
 
 def judge(report: dict[str, Any], preemptions: int) -> None:
@@ -245,7 +167,7 @@ def judge_execution(report: dict[str, Any], preemptions: int) -> None:
 
 
 def test_more_preemptions_than_retries_is_a_clear_error(start: Start, cache: Path) -> None:
-    process = start("--preemptions", "5")
+    process = start("cloud-run", "--preemptions", "5")
     said, _ = process.communicate(timeout=60)
     assert process.returncode == 1
     message = " ".join(said.split())
@@ -259,26 +181,8 @@ def test_more_preemptions_than_retries_is_a_clear_error(start: Start, cache: Pat
     assert left_over(cache) == []
 
 
-def until(process: subprocess.Popen[str], text: str) -> None:
-    assert process.stdout is not None
-    seen = []
-    for line in process.stdout:
-        seen.append(line)
-        if text in line:
-            return
-    raise AssertionError(f"it never said {text!r}:\n{''.join(seen)}")
-
-
-def end(process: subprocess.Popen[str]) -> str:
-    """Waits for the end and returns what was said after `until`."""
-    assert process.stdout is not None
-    said = process.stdout.read()
-    process.wait(timeout=30)
-    return said
-
-
 def test_a_sigterm_in_the_middle_of_an_up_leaves_nothing(start: Start, cache: Path) -> None:
-    process = start()
+    process = start("cloud-run")
     until(process, "pulumi preview dev-foundation: ")
     time.sleep(1)  # the engine has started its language host by now
     assert len(processes_of(cache)) > 1
@@ -289,7 +193,7 @@ def test_a_sigterm_in_the_middle_of_an_up_leaves_nothing(start: Start, cache: Pa
 
 
 def test_ctrl_c_in_the_middle_of_the_training_leaves_nothing(start: Start, cache: Path) -> None:
-    process = start()
+    process = start("cloud-run")
     until(process, "saved checkpoint at step")
     os.killpg(process.pid, signal.SIGINT)  # what a terminal does: the whole foreground group gets it
     said = end(process)
