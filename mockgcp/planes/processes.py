@@ -89,10 +89,20 @@ class ProcessLedger:
         return _end(self.alive)
 
     def end_tree(self, process: subprocess.Popen[bytes]) -> None:
-        """Ends at once what a spawned process has left behind, and itself if it still runs."""
-        signal_group(process, signal.SIGKILL)
+        """Ends at once what a spawned process has left behind, and itself if it still runs.
+
+        None of them gets to act on another's end: as when a machine goes, and not one process after the other.
+        """
         mark = self._marks[process.pid]
-        _end(lambda: _running(lambda found: _mark(found) == mark))
+
+        def tree() -> list[psutil.Process]:
+            return _running(lambda found: _mark(found) == mark)
+
+        for each in tree():
+            with contextlib.suppress(psutil.Error):
+                each.suspend()
+        signal_group(process, signal.SIGKILL)
+        _end(tree)
 
     def _recorded(self) -> dict[int, float]:
         """Creation times by process id. A line that was torn by a crash or a full disk is passed over."""

@@ -105,6 +105,31 @@ def test_ending_one_process_tree_leaves_the_others(ledger: ProcessLedger, tmp_pa
     assert [p.pid for p in ledger.alive()] == [other.pid]
 
 
+WIDOW = """
+import ctypes, pathlib, signal, subprocess, sys, time
+if len(sys.argv) == 1:
+    child = subprocess.Popen([sys.executable, __file__, "child"], start_new_session=True)
+else:
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # when its parent ends
+    signal.signal(signal.SIGTERM, lambda *_: pathlib.Path("told").touch())
+    print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+def test_no_process_of_a_tree_acts_on_anothers_end(ledger: ProcessLedger, tmp_path: Path) -> None:
+    script = tmp_path / "widow.py"
+    script.write_text(WIDOW)
+    process = ledger.spawn((sys.executable, str(script)), env=ENV, cwd=tmp_path, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    with process.stdout:
+        assert process.stdout.readline() == b"ready\n"
+    ledger.end_tree(process)
+    assert process.wait(timeout=5) == -signal.SIGKILL
+    assert not (tmp_path / "told").exists()
+    assert ledger.alive() == []
+
+
 def test_a_torn_line_does_not_hide_the_others(ledger: ProcessLedger, tmp_path: Path) -> None:
     process = ledger.spawn(SLEEP, env=ENV, cwd=tmp_path)
     for torn in ('{"pid": 12', "[]", '{"pid": 3}', "\x00\x00"):
