@@ -10,10 +10,10 @@ COMPILE := $(BIN)/uv pip compile --universal --generate-hashes --no-header --no-
 LOCKS := requirements
 
 .DEFAULT_GOAL := help
-.PHONY: help env engine planes rehearse rehearse-gke test test-engine image-test lint format lock doctor bench clean
+.PHONY: help env engine planes rehearse rehearse-gke rehearse-slurm test test-engine image-test lint format lock doctor bench clean
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 env:  ## .venv from requirements/*.lock (GROUPS=base,mockgcp for less)
 	@$(PYTHON) holdfast/bootstrap.py --groups $(GROUPS)
@@ -29,6 +29,9 @@ rehearse: engine  ## scenario A from `up` to `destroy` on the emulated cloud (AR
 
 rehearse-gke: engine planes  ## scenario B, on real Kubernetes with Kueue (root)
 	@$(BIN)/holdfast rehearse gke-tpu $(ARGS)
+
+rehearse-slurm: engine planes  ## scenario C, on real Slurm (root)
+	@$(BIN)/holdfast rehearse slurm $(ARGS)
 
 test: env  ## all tests; those of the engine only when it is there already
 	@$(BIN)/python -m holdfast.planes find || \
