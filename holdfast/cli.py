@@ -12,6 +12,7 @@ from holdfast.commands import (
     accounting,
     cancel,
     doctor,
+    emulate,
     engine,
     image,
     logs,
@@ -37,6 +38,7 @@ app = typer.Typer(
 app.add_typer(rehearse.app, name="rehearse")
 app.add_typer(engine.app, name="engine")
 app.command()(doctor.doctor)
+app.command()(emulate.emulate)
 app.command()(preflight.preflight)
 app.command()(image.image)
 app.add_typer(submit.app, name="submit")

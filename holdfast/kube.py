@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -15,6 +16,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from holdfast.errors import OperatorError
+from holdfast.gcp import ENDPOINT
 from holdfast.gcp.api import CloudError
 
 Object = dict[str, Any]
@@ -139,17 +141,22 @@ class Kube:
                 found, persist_config=False, client_configuration=configuration
             )
         if caught.said:  # the client goes on without credentials
-            raise CloudError("UNAUTHENTICATED", f"{'; '.join(caught.said)}. {_LOGIN}")
+            raise CloudError("UNAUTHENTICATED", f"{'; '.join(caught.said)}. {_way_in(_LOGIN)}")
         return client
 
 
 _LOGIN = "Log in with `gcloud auth login` as somebody who may use the cluster"
 
 
+def _way_in(usual: str) -> str:
+    """How to get a cluster's credentials: `usual`, but for an emulated one, whose token its own plugin alone knows."""
+    return "Put first on PATH what `holdfast emulate --kubernetes` prints" if os.environ.get(ENDPOINT) else usual
+
+
 def _require(plugin: Mapping[str, Any] | None) -> None:
     """Refuses a kubeconfig whose plugin cannot be run."""
     if plugin is not None and shutil.which(plugin["command"]) is None:
-        hint = plugin.get("installHint", "install it")
+        hint = _way_in(plugin.get("installHint", "install it"))
         raise OperatorError(f"{plugin['command']}, which gets a token for the cluster, is not on PATH. {hint}")
 
 
@@ -175,6 +182,9 @@ def _dry(dry_run: bool) -> Mapping[str, str]:
     return {"dryRun": "All"} if dry_run else {}
 
 
+_NO_PATH = "404 page not found"  # the API server's, of an API that it does not have
+
+
 def _refusal(code: int, data: bytes, what: str, path: str) -> CloudError:
     try:
         said = json.loads(data)
@@ -186,8 +196,8 @@ def _refusal(code: int, data: bytes, what: str, path: str) -> CloudError:
     if code == 409 and reason == "Conflict":
         status = "ABORTED"
     if code == 401:
-        message = f"{message or 'Unauthorized'}. {_LOGIN}"
+        message = f"{message or 'Unauthorized'}. {_way_in(_LOGIN)}"
     missing = next((who for root, who in _SERVED_BY.items() if path.startswith(root)), None)
     if missing is not None and (code == 503 or (code == 404 and not named)):
-        reason, message = "", f"{message}: {missing}"
+        reason, message = "", missing if message == _NO_PATH else f"{message}: {missing}"
     return CloudError(status, message, http_status=code, reason=reason, method=what)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from holdfast.commands.console import LeftRunning, out
-from holdfast.commands.watch import EVERY_S, STACK, Every, Execution, Stack, open_backend
+from holdfast.commands.watch import EVERY_S, STACK, Every, Execution, Stack, find
 
 if TYPE_CHECKING:
     from holdfast.runs.backend import LogLine
@@ -31,8 +31,7 @@ def logs(
     from holdfast.runs.backend import Selection
 
     selection = Selection(task, options.severity(severity), options.since(since, datetime.now(UTC)))
-    backend = open_backend(stack)
-    run = verbs.latest(backend, execution)
+    backend, run = find(stack, execution)
     log = backend.log(run, selection)
     if follow:
         try:

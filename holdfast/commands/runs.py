@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from holdfast.commands.console import show
-from holdfast.commands.watch import STACK, Stack, open_backend
+from holdfast.commands.watch import STACK, Stack, looking_at, open_backend
 
 
 def runs(
@@ -17,9 +17,11 @@ def runs(
     most: Annotated[int, typer.Option(min=1, max=100, help="How many, newest first.")] = 10,
 ) -> None:
     """List the job's runs: state, attempts, the last step that the log tells of."""
-    backend = open_backend(stack)
+    with looking_at(stack):
+        backend = open_backend(stack)
+        found = backend.runs(most)
     table = Table("run", "started (UTC)", "state", "run id", "tasks", "attempts", "step")
-    for run in backend.runs(most):
+    for run in found:
         step = backend.last_step(run)
         table.add_row(
             run.name,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,6 +11,7 @@ from rich.markup import escape
 
 from holdfast.commands.cloud import connect
 from holdfast.commands.console import LeftRunning, err, out
+from holdfast.errors import OperatorError
 
 if TYPE_CHECKING:
     from holdfast.runs.backend import Backend, Run
@@ -29,15 +32,39 @@ def open_backend(stack: str) -> Backend:
     return choose.open_backend(stack, connect)
 
 
+@contextlib.contextmanager
+def looking_at(stack: str) -> Iterator[None]:
+    """A run is looked for. What is not to be had of the default stack may be another's: the message names those."""
+    try:
+        yield
+    except OperatorError as error:
+        from holdfast.gcp.api import CloudError
+
+        elsewhere = not isinstance(error, CloudError) or error.status in ("NOT_FOUND", "PERMISSION_DENIED")
+        if stack != STACK or not elsewhere:
+            raise
+        raise OperatorError(f"{error}\nThis looked at stack {stack}; {_OTHERS} looks at another") from error
+
+
+_OTHERS = f"--stack {GKE_STACK} or --stack {SLURM_STACK}"
+
+
+def find(stack: str, execution: str | None) -> tuple[Backend, Run]:
+    """The run of that name, or the latest, of a stack's job. OperatorError: it is not there, or cannot be looked at."""
+    from holdfast.runs import verbs
+
+    with looking_at(stack):
+        backend = open_backend(stack)
+        return backend, verbs.latest(backend, execution)
+
+
 def watch(execution: Execution = None, stack: Stack = STACK, every: Every = EVERY_S) -> None:
     """Follow a run: its log (the platform's preemption lines too), its tasks, their steps; on GKE also why it waits.
 
     Ends with the run: exit code 0 when it succeeded, else 1. Ctrl-C ends only the watching, with 130: the run goes on.
     """
-    from holdfast.runs import verbs
-
-    backend = open_backend(stack)
-    follow(backend, verbs.latest(backend, execution), every)
+    backend, run = find(stack, execution)
+    follow(backend, run, every)
 
 
 def follow(backend: Backend, run: Run, every_s: float) -> None:

@@ -22,7 +22,8 @@ _TELL_S = 30.0
 
 def text(line: LogLine) -> str:
     """A line of the log, as markup. With its date, since a run takes days, and in UTC."""
-    where = f"task {line.task} attempt {line.attempt}" if line.task is not None else "run"
+    attempt = "" if line.attempt is None else f" attempt {line.attempt}"
+    where = f"task {line.task}{attempt}" if line.task is not None else "run"
     style = "bold magenta" if line.preemption else _STYLE.get(line.severity, "")
     said = escape(line.message.rstrip("\n"))
     return f"[dim]{line.time:%m-%dT%H:%M:%SZ}[/dim]  {where:<16}  {line.source:<8}  " + (
@@ -33,7 +34,7 @@ def text(line: LogLine) -> str:
 def sentence(progress: Progress, over: bool = False) -> str:
     """Where a task is, as far as the log tells; its pace only while the run is not over."""
     if progress.step is None:
-        return progress.doing or "no step yet"
+        return progress.doing or ("the log tells of no step" if over else "no step yet")
     of = f" of {progress.steps_total}" if progress.steps_total is not None else ""
     rate, left = (None, None) if over else (progress.steps_per_s, progress.left_s)
     return ", ".join(

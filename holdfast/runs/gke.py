@@ -7,12 +7,14 @@ submitted again.
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import OperatorError
+from holdfast.gcp import ENDPOINT
 from holdfast.gcp.api import Api, CloudError, find
 from holdfast.kube import Kube, Object
 from holdfast.runs import gke_job, gke_log, gke_status
@@ -260,13 +262,24 @@ def cluster_kubeconfig(api: Api, config: GkeTpuConfig, target: Target) -> dict[s
     cluster = find(api, "container.projects.locations.clusters.get", {"name": name})
     if cluster is None:
         raise OperatorError(f"there is no cluster {name} yet: `pulumi up` makes it")
-    if config.authorized_networks:
+    emulated = bool(os.environ.get(ENDPOINT))
+    if config.authorized_networks or emulated:  # no name leads to an emulated one
         endpoint, authority = cluster.get("endpoint"), cluster.get("masterAuth", {}).get("clusterCaCertificate", "")
     else:
         ways = cluster.get("controlPlaneEndpointsConfig", {})
         endpoint, authority = ways.get("dnsEndpointConfig", {}).get("endpoint"), ""
-    if not endpoint:
+    if not endpoint or cluster.get("status") == "PROVISIONING":
+        if emulated and cluster.get("status") == "RUNNING":
+            raise OperatorError(
+                f"cluster {name} is reached by its DNS name alone, which leads nowhere from an emulated cloud: "
+                "holdfast:authorizedNetworks with any range opens it by address"
+            )
         raise OperatorError(f"cluster {name} has no endpoint yet: it is {cluster.get('status', 'not up')}")
+    if emulated and not endpoint.startswith("127."):
+        raise OperatorError(
+            f"no control plane runs behind the emulated cluster {name}: it is there with "
+            "`holdfast emulate --kubernetes`"
+        )
     return dict(kubeconfig(config.cluster_name, endpoint, authority))
 
 

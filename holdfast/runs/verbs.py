@@ -122,7 +122,7 @@ def verdict(run: Run, saved: Callable[[int], int | None]) -> list[str]:
     for task in [task for task in run.tasks if task.state != "succeeded"][:_TOLD]:
         step = saved(task.index)
         kept = "the log tells of no checkpoint" if step is None else f"the checkpoint is at step {step}"
-        gone = task.retries_used_up and run.state == "failed"
+        gone = task.max_retries and task.retries_used_up and run.state == "failed"
         used = f"retries used up: {task.retries} of {task.max_retries}; " if gone else ""
         lines.append(f"task {task.index}: {used}{kept}")
     return lines

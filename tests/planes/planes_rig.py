@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,7 +66,18 @@ def started(programs: Programs, folder: Path, jobs: ScriptedJobs) -> Iterator[Ku
 
 
 def install_kueue(stage: Stage, programs: Programs, folder: Path, pods_ready: PodsReady | None = None) -> None:
-    """The chart as Kueue ships it, by the real provider, with GKE's kubeconfig; the feature gate is the scenario's."""
+    """Kueue on the stage's cluster."""
+    config = kubeconfig("tpu-cluster", stage.cluster.endpoint, stage.cluster.ca_certificate)
+    install_chart(config, stage.plane.bin_dir, programs, folder, pods_ready)
+
+
+def install_chart(
+    config: Mapping[str, Any], bin_dir: Path, programs: Programs, folder: Path, pods_ready: PodsReady | None = None
+) -> None:
+    """The chart as Kueue ships it, by the real provider, with GKE's kubeconfig; the feature gate is the scenario's.
+
+    `bin_dir` has the plugin that the kubeconfig names.
+    """
     found = planes.provider()
     assert found
     release = {
@@ -76,6 +87,5 @@ def install_kueue(stage: Stage, programs: Programs, folder: Path, pods_ready: Po
         "createNamespace": True,
         "values": kueue_values(["ElasticJobsViaWorkloadSlices"], {}, pods_ready),
     }
-    config = json.dumps(kubeconfig("tpu-cluster", stage.cluster.endpoint, stage.cluster.ca_certificate))
-    with kube_provider.provider([found, stage.plane.bin_dir], config, folder) as provider:
+    with kube_provider.provider([found, bin_dir], json.dumps(config), folder) as provider:
         provider.create(kube_provider.RELEASE, "kueue", release)
