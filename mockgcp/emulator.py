@@ -25,8 +25,6 @@ from mockgcp.frontends import rest
 from mockgcp.planes.cloud_run import CloudRunPlane, LocalImage
 from mockgcp.services import artifactregistry, billing
 
-# What is turned on by hand, since it looks at a project and turns on the others.
-_ON_BEFOREHAND = ("cloudbilling.googleapis.com", "cloudresourcemanager.googleapis.com")
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ def created(settings: Settings, state_dir: Path | None) -> Iterator[tuple[Cloud,
         try:
             root.mkdir(parents=True, exist_ok=True)
             cloud = Cloud(clock=Clock.wall(), state_dir=root / "cloud", universe=settings.universe, durations=durations)
-            cloud.seed_project(settings.project).services.update(_ON_BEFOREHAND)
+            cloud.seed_project(settings.project).services.update(catalog.services().by_hand)
             billing.seed_billing(cloud, settings.project)
             for reference in settings.images:
                 artifactregistry.seed_image(cloud, reference)

@@ -82,6 +82,7 @@ def run(scene: Scene, report: GkeTpuReport, stories: Sequence[Script] = STORIES)
         story = script.judge(record)
         report.stories.append(story)
         scene.say(f"{script.name}: {'as expected' if story.held else 'NOT as expected'}: {story.outcome}")
+        scene.say(f"  what to do: {story.advice}")
         if script.play is admission.two_jobs:
             report.jobs, report.provisioning_requests = admission.figures(record)
 

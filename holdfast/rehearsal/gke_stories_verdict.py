@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from holdfast.rehearsal import gke_record
 from holdfast.rehearsal.gke_record import Record
-from holdfast.rehearsal.report import Story
+from holdfast.rehearsal.report import Story, judged
 
 ON_DEMAND, DWS = "on-demand", "dws"
 DEACTIVATED = "DeactivatedDueTo"
@@ -15,20 +15,11 @@ DEACTIVATED = "DeactivatedDueTo"
 
 
 def story(
-    name: str, record: Record, jobs: Iterable[str], checks: Mapping[str, bool], expected: str, operator: str
+    name: str, record: Record, jobs: Iterable[str], checks: Mapping[str, bool], expected: str, advice: str
 ) -> Story:
-    """The story holds when all of `checks` do; `operator`: what whoever runs the cluster does about it."""
-    missing = [what for what, held in checks.items() if not held]
+    """The story that holds when all of `checks` do."""
     said = [text for command, text in record.said.items() if not command.startswith("logs ")]  # those are long
-    outcome = [*(_reading(record, job) for job in jobs), *said]
-    outcome += [f"NOT seen: {', '.join(missing)}"] if missing else []
-    return Story(
-        name=name,
-        held=not missing,
-        evidence=asdict(record),
-        outcome="; ".join(outcome),
-        expected=f"{expected}. What to do: {operator}",
-    )
+    return judged(name, asdict(record), checks, [*(_reading(record, job) for job in jobs), *said], expected, advice)
 
 
 def _reading(record: Record, job: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field
 class Story(BaseModel):
     """One thing that was to be shown. `held` follows from `evidence`, which is raw: requests, log lines, records.
 
-    A story of a failure says in `outcome` what the evidence shows, and in `expected` what it should. `seconds`: how
-    long it took, where stories are played side by side; else the report's phases say it.
+    A story of a failure says in `outcome` what the evidence shows, in `expected` what it should, and in `advice` what
+    whoever runs the cluster does about it. `seconds`: how long it took, where stories are played side by side; else the
+    report's phases say it.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -25,7 +26,17 @@ class Story(BaseModel):
     evidence: dict[str, Any]
     outcome: str = ""
     expected: str = ""
+    advice: str = ""
     seconds: float = 0.0
+
+
+def judged(
+    name: str, evidence: dict[str, Any], checks: Mapping[str, bool], seen: Iterable[str], expected: str, advice: str
+) -> Story:
+    """The story that holds when all of `checks` do; what it says is `seen`, and which of them do not."""
+    missing = ", ".join(what for what, held in checks.items() if not held)
+    outcome = "; ".join([*seen, *([f"NOT seen: {missing}"] if missing else [])])
+    return Story(name=name, held=not missing, evidence=evidence, outcome=outcome, expected=expected, advice=advice)
 
 
 class TimeOverride(BaseModel):

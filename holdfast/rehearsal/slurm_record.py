@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from holdfast.rehearsal.report import Story
+from holdfast.rehearsal.report import Story, judged
 from mockgcp.planes.slurm_.cluster import Cluster
 
 Object = dict[str, Any]
@@ -181,19 +181,10 @@ def happened(record: Record, kind: str, node: str = "") -> bool:
     return any(each["type"] == kind and node in each["message"] for each in record.events)
 
 
-def story(name: str, record: Record, checks: Mapping[str, bool], expected: str, operator: str, saw: str = "") -> Story:
-    """The story holds when all of `checks` do; `operator`: what whoever runs the cluster does about it."""
-    missing = [what for what, held in checks.items() if not held]
-    outcome = [saw] if saw else []
-    outcome += [_reading(record, job) for job in record.jobs]
-    outcome += [f"NOT seen: {', '.join(missing)}"] if missing else []
-    return Story(
-        name=name,
-        held=not missing,
-        evidence=asdict(record),
-        outcome="; ".join(outcome),
-        expected=f"{expected}. What to do: {operator}",
-    )
+def story(name: str, record: Record, checks: Mapping[str, bool], expected: str, advice: str, saw: str = "") -> Story:
+    """The story that holds when all of `checks` do."""
+    seen = [*([saw] if saw else []), *(_reading(record, job) for job in record.jobs)]
+    return judged(name, asdict(record), checks, seen, expected, advice)
 
 
 def _reading(record: Record, job: str) -> str:

@@ -125,6 +125,7 @@ def _tell(scene: Scene, report: SlurmReport, script: Script) -> None:
             report.stories.append(story)
             held = "as expected" if story.held else "NOT as expected"
             scene.say(f"{story.name}: {held} ({seconds:.0f} s): {story.outcome}")
+            scene.say(f"  what to do: {story.advice}")
     if script.play is training.expired_node:
         report.bit_exact = training.bit_exact(record)
         report.restarts = slurm_record.restarts(record, training.JOB)

@@ -52,8 +52,8 @@ def accounting_story(changes: Sequence[str], again: Sequence[str]) -> Story:
         held=added == len(_ACCOUNTING["accounts"]) + len(_ACCOUNTING["users"]) and not again,
         evidence={"first": list(changes), "second": list(again)},
         outcome=f"{len(changes)} changes, then {len(again)}",
-        expected="accounts and users are made from one file, and a second run changes nothing. What to do: "
-        "`holdfast accounting --dry-run`, then without",
+        expected="accounts and users are made from one file, and a second run changes nothing",
+        advice="`holdfast accounting --dry-run`, then without",
     )
 
 

@@ -16,8 +16,6 @@ from mockgcp.services import billing
 
 # An operation of the emulated cloud takes this long instead of its nominal seconds.
 _OPERATION_S = 0.05
-# docs/going-live.md has them turned on by hand: what looks at a project, and enables the others.
-_ON_BEFOREHAND = ("cloudbilling.googleapis.com", "cloudresourcemanager.googleapis.com")
 
 
 class RehearsalError(OperatorError):
@@ -54,7 +52,7 @@ def emulated_cloud(files: Mapping[str, StackFile], seed: int, state: Path) -> Cl
     except ValueError as error:
         raise RehearsalError(f"stacks/Pulumi.{first}.yaml, gcp:universeDomain: {error}") from error
     for project in sorted({_needed(files, stack, "gcp:project") for stack in files}):
-        cloud.seed_project(project).services.update(_ON_BEFOREHAND)
+        cloud.seed_project(project).services.update(catalog.services().by_hand)
         billing.seed_billing(cloud, project)
     return cloud
 

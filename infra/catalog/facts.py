@@ -96,8 +96,9 @@ class ServiceAccountLimits(_Frozen):
 
 
 class Services(_Frozen):
-    """APIs by their Service Usage names. Sources: services.yaml."""
+    """APIs by their Service Usage names. Sources: services.yaml. `by_hand`: what no `up` can turn on itself."""
 
+    by_hand: tuple[str, ...]
     cloud_run_job: tuple[str, ...]
     gke_tpu: tuple[str, ...]
     slurm: tuple[str, ...]
