@@ -7,7 +7,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from holdfast.engine import Engine
-from holdfast.errors import OperatorError
 from holdfast.gcp.emulated import EmulatedApi
 from holdfast.preflight import PreflightReport
 from holdfast.rehearsal import frame, job_execution, readiness, training
@@ -18,7 +17,6 @@ from holdfast.rehearsal.report import CloudRunReport, Story, phase
 from holdfast.rehearsal.stage import RehearsalError
 from holdfast.runs.cloud_run import CloudRun
 from holdfast.toolcache import Progress
-from mockgcp.errors import ApiError
 from mockgcp.planes.cloud_build import BuildahBuilder
 from mockgcp.planes.cloud_run import Image
 from mockgcp.planes.maintenance import seeded_steps
@@ -46,17 +44,12 @@ def rehearse(options: Options, engine: Engine, say: Progress) -> CloudRunReport:
         scenario="cloud-run", seed=options.seed, engine=engine.source, engine_version=engine.version
     )
     report.time_overrides = overrides(options, files[options.job])
-    with staged(options, files, strikes, engine, report, say) as stage:
-        try:
-            _deploy(stage, options, report)
-            evidence = _execute(stage.frame, options, strikes, report)
-            _verify(stage, options, evidence, report)
-            frame.second_up(stage.frame)
-            frame.destroy(stage.frame)
-        except ApiError as error:
-            report.error = f"the emulated cloud refused: {error}"
-        except OperatorError as error:
-            report.error = str(error)
+    with staged(options, files, strikes, engine, report, say) as stage, frame.ends_in(report):
+        _deploy(stage, options, report)
+        evidence = _execute(stage.frame, options, strikes, report)
+        _verify(stage, options, evidence, report)
+        frame.second_up(stage.frame)
+        frame.destroy(stage.frame)
     return report
 
 

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.errors import OperatorError
 from holdfast.rehearsal.pulumi_cli import Outcome, Pulumi, PulumiError
 from holdfast.rehearsal.report import Report, Story, phase
 from holdfast.rehearsal.sealed import Sealed, StackFile, write_stack
 from holdfast.toolcache import Progress
 from mockgcp.audit import AuditEntry
 from mockgcp.cloud import Cloud
+from mockgcp.errors import ApiError
 from mockgcp.planes.processes import ProcessLedger
 from mockgcp.planes.protocol import Plane
 
@@ -79,6 +82,17 @@ def deploy(
         if "up" in verbs:
             frame.report.stories.append(deployed_story(outcomes, len(frame.files), frame.cloud.audit.entries()))
         frame.report.stories.append(policy_story(outcomes))
+
+
+@contextmanager
+def ends_in(report: Report) -> Iterator[None]:
+    """What goes wrong in the block ends up in the report's error, beside the stories so far."""
+    try:
+        yield
+    except ApiError as error:
+        report.error = f"the emulated cloud refused: {error}"
+    except OperatorError as error:
+        report.error = str(error)
 
 
 def second_up(frame: Frame) -> None:

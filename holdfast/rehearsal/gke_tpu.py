@@ -24,7 +24,6 @@ from holdfast.toolcache import Progress
 from infra import catalog
 from infra.kubeconfig import PLUGIN
 from infra.kueue_queues import manifests
-from mockgcp.errors import ApiError
 from mockgcp.services import storage
 
 _KUEUE = f"/apis/{catalog.kueue()['api_version']}"
@@ -42,20 +41,15 @@ def rehearse(options: Options, engine: Engine, say: Progress) -> GkeTpuReport:
     files = configuration(options)
     report = GkeTpuReport(scenario="gke-tpu", seed=options.seed, engine=engine.source, engine_version=engine.version)
     report.time_overrides, report.not_shown = overrides(options), unavailable()
-    with staged(options, files, engine, report, say) as stage:
-        try:
-            _deploy(stage, report)
-            if report.not_shown:
-                say(f"no control plane, so the admission flow is not shown: {report.not_shown}")
-                _check_manifests(stage, options, report)
-            else:
-                _show(stage, options, report)
-                frame.second_up(stage.frame)
-                frame.destroy(stage.frame)
-        except ApiError as error:
-            report.error = f"the emulated cloud refused: {error}"
-        except OperatorError as error:
-            report.error = str(error)
+    with staged(options, files, engine, report, say) as stage, frame.ends_in(report):
+        _deploy(stage, report)
+        if report.not_shown:
+            say(f"no control plane, so the admission flow is not shown: {report.not_shown}")
+            _check_manifests(stage, options, report)
+        else:
+            _show(stage, options, report)
+            frame.second_up(stage.frame)
+            frame.destroy(stage.frame)
     return report
 
 
