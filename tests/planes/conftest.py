@@ -30,23 +30,15 @@ def programs() -> Programs:
 
 
 @pytest.fixture(scope="module")
-def jobs() -> ScriptedJobs:
-    """How the jobs of a module's cluster go."""
-    return ScriptedJobs()
-
-
-@pytest.fixture(scope="module")
-def stage(
-    programs: Programs, jobs: ScriptedJobs, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Iterator[Stage]:
-    """A cluster for the tests of a module, whose PODS_READY, if it has one, is what Kueue is told."""
-    folder = tmp_path_factory.mktemp("plane")
+def stage(programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """A cluster for the tests of a module."""
+    folder, jobs = tmp_path_factory.mktemp("plane"), ScriptedJobs()
     with started(programs, folder, jobs) as plane:
         began = time.monotonic()
         made = plane.create(CLUSTER, planes_scenario.pools())
         stage = Stage(plane, made, made.api(), jobs, {"control plane": time.monotonic() - began})
         began = time.monotonic()
-        install_kueue(stage, programs, folder / "provider", getattr(request.module, "PODS_READY", None))
+        install_kueue(stage, programs, folder / "provider")
         stage.seconds["kueue"] = time.monotonic() - began
         for thing in planes_scenario.QUEUES:
             until(functools.partial(stage.api.apply, thing))

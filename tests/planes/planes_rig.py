@@ -14,7 +14,7 @@ import kube_provider
 
 from holdfast import planes
 from infra.kubeconfig import kubeconfig
-from infra.kueue import PodsReady, kueue_values
+from infra.kueue import kueue_values
 from mockgcp.clock import Clock
 from mockgcp.planes.k8s.api import Api, KubernetesError
 from mockgcp.planes.k8s.cluster import Cluster, Times
@@ -65,15 +65,13 @@ def started(programs: Programs, folder: Path, jobs: ScriptedJobs) -> Iterator[Ku
         plane.stop()
 
 
-def install_kueue(stage: Stage, programs: Programs, folder: Path, pods_ready: PodsReady | None = None) -> None:
+def install_kueue(stage: Stage, programs: Programs, folder: Path) -> None:
     """Kueue on the stage's cluster."""
     config = kubeconfig("tpu-cluster", stage.cluster.endpoint, stage.cluster.ca_certificate)
-    install_chart(config, stage.plane.bin_dir, programs, folder, pods_ready)
+    install_chart(config, stage.plane.bin_dir, programs, folder)
 
 
-def install_chart(
-    config: Mapping[str, Any], bin_dir: Path, programs: Programs, folder: Path, pods_ready: PodsReady | None = None
-) -> None:
+def install_chart(config: Mapping[str, Any], bin_dir: Path, programs: Programs, folder: Path) -> None:
     """The chart as Kueue ships it, by the real provider, with GKE's kubeconfig; the feature gate is the scenario's.
 
     `bin_dir` has the plugin that the kubeconfig names.
@@ -85,7 +83,7 @@ def install_chart(
         "chart": str(programs.chart),
         "namespace": "kueue-system",
         "createNamespace": True,
-        "values": kueue_values(["ElasticJobsViaWorkloadSlices"], {}, pods_ready),
+        "values": kueue_values(["ElasticJobsViaWorkloadSlices"], {}),
     }
     with kube_provider.provider([found, bin_dir], json.dumps(config), folder) as provider:
         provider.create(kube_provider.RELEASE, "kueue", release)
