@@ -83,9 +83,13 @@ def default_node_account(number: str, universe: Universe) -> str:
 
 def is_editor(member: str, policy: Any) -> bool:
     """Whether a policy gives a member the role that has all that the agent needs, without a condition."""
-    wide = _facts()["wide_role"]
+    return holds(member, _facts()["wide_role"], policy)
+
+
+def holds(member: str, role: str, policy: Any) -> bool:
+    """Whether a policy gives a member the role, without a condition."""
     return any(
-        each.get("role") == wide and member in each.get("members", ()) and not each.get("condition")
+        each.get("role") == role and member in each.get("members", ()) and not each.get("condition")
         for each in policy.get("bindings", ())
     )
 

@@ -8,16 +8,19 @@ from policies.immutable_tags import REPOSITORY
 from policies.jobs import JOB
 from policies.props import UNKNOWN, mapping
 from policies.rule import Props, Rule
+from policies.slurm import CLUSTER as TRAINING_CLUSTER
 
 LABELLED = {
     BUCKET: "labels",
     JOB: "labels",
     REPOSITORY: "labels",
     CLUSTER: "resourceLabels",
+    TRAINING_CLUSTER: "labels",
+    "gcp:filestore/instance:Instance": "labels",
     "gcp:monitoring/alertPolicy:AlertPolicy": "userLabels",
     "gcp:monitoring/notificationChannel:NotificationChannel": "userLabels",
 }
-"""The types of scenarios A and B that take labels, and the property that holds them."""
+"""The types of the scenarios that take labels, and the property that holds them."""
 
 _SOURCE = "https://docs.cloud.google.com/resource-manager/docs/labels-overview"
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -124,6 +125,35 @@ def price(site: Site, job: Job) -> Finding:
         found=f"{found}. {job.hours:g} h do not fit into one execution, which ends after {most_h:g} h at the latest",
         do="submit again then, which resumes; or raise holdfast:maxRetries or holdfast:taskTimeout",
         figures=figures,
+    )
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What so many of a pool's units cost."""
+
+    pool: str
+    units: int
+    each: catalog.Price
+
+
+def of_pools(costs: Sequence[Cost], hours: float, every: str, units: str, when: str) -> Finding:
+    """What an hour and so many hours cost with `every` part of the pools, in whose `units` prices are."""
+    for cost in costs:
+        if cost.each.per_hour is None:
+            return Finding(status="unknown", found=f"could not look: {cost.each.reason}", do="look the price up there")
+    hour = sum(cost.units * (cost.each.per_hour or 0) for cost in costs)
+    currency, read = next(((cost.each.currency, str(cost.each.read)) for cost in costs), ("", ""))
+    said = (
+        f"{cost.pool} {money(cost.units * (cost.each.per_hour or 0), currency)} for {cost.units} {units}"
+        for cost in costs
+    )
+    return Finding(
+        status="ok",
+        found=f"{money(hour, currency)} an hour with all {every} ({', '.join(said)}); {hours:g} h: "
+        f"{money(hour * hours, currency)}. {when}. List prices of {read}, without CPU nodes, the cluster, storage, "
+        "network and discounts",
+        figures={"hour": hour, "run": hour * hours, "hours": hours, "currency": currency, "read": read},
     )
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TypeVar
 from holdfast import stackfile
 from holdfast.errors import OperatorError
 from holdfast.gcp.api import Api, CloudError
-from holdfast.preflight import access, capacity, resources, tpus
+from holdfast.preflight import access, capacity, resources, tpus, training
 from holdfast.preflight.report import Check, Finding, PreflightReport
-from holdfast.preflight.site import Base, Job, Site, Tpus, could_not_look
+from holdfast.preflight.site import Base, Job, Site, Tpus, Training, could_not_look
 from infra import catalog
 
 if TYPE_CHECKING:
@@ -62,11 +62,18 @@ _CHECKS = (
     _of(Tpus, "version", tpus.version, _CLOUD),
     _of(Tpus, "quota", tpus.quota, _CLOUD),
     _of(Tpus, "price", tpus.price),
+    _of(Training, "allow-list", training.allow_list, _CLOUD),
+    _of(Training, "agent", training.agent, _CLOUD),
+    _of(Training, "cluster", resources.training_cluster, _CLOUD),
+    _of(Training, "home", training.home, _CLOUD),
+    _of(Training, "zone", training.zone, _CLOUD),
+    _of(Training, "quota", training.quota, _CLOUD),
+    _of(Training, "price", training.price),
 )
 _CONFIG = "config"
 NAMES = (_CONFIG, *dict.fromkeys(entry.name for entry in _CHECKS))
 """Every check there is. `config` cannot be skipped: the others read it."""
-_PARTS: dict[str, type] = {"foundation": Base, "cloud-run": Job, "gke-tpu": Tpus}
+_PARTS: dict[str, type] = {"foundation": Base, "cloud-run": Job, "gke-tpu": Tpus, "slurm": Training}
 
 
 def run(
@@ -139,6 +146,7 @@ def _site(stack: str, module: str, connect: Callable[[Target], Api], folder: Pat
     """OperatorError: a stack's file is wrong, or there is no such stack to look at."""
     from stacks.config import CloudRunConfig, FoundationConfig
     from stacks.gke_config import GkeTpuConfig
+    from stacks.slurm_config import SlurmConfig
 
     if module == "foundation":
         base = Base(*_read(FoundationConfig, stack, folder))
@@ -146,6 +154,9 @@ def _site(stack: str, module: str, connect: Callable[[Target], Api], folder: Pat
     if module == "gke-tpu":
         pools, _, target = _read(GkeTpuConfig, stack, folder)
         return Site(connect, module, stack, target, Tpus(pools, hours), catalog.services().gke_tpu)
+    if module == "slurm":
+        cluster, _, target = _read(SlurmConfig, stack, folder)
+        return Site(connect, module, stack, target, Training(cluster, hours), catalog.services().slurm)
     if module != "cloud-run":
         raise OperatorError(f"nothing looks at stacks of {module} yet")
     config, _, target = _read(CloudRunConfig, stack, folder)

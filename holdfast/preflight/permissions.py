@@ -17,10 +17,13 @@ def _crud(prefix: str, *more: str, verbs: str = "create delete get update") -> t
 
 _COMPUTE_WAIT = ("compute.globalOperations.get", "compute.regionOperations.get")
 
+_TRAINING_CLUSTER: str = catalog.fact("slurm", "provider").value["token"]
+
 RESOURCES: Mapping[str, tuple[str, ...]] = {
     "gcp:projects/service:Service": _crud("serviceusage.services", verbs="enable get list"),
     "gcp:projects/iAMMember:IAMMember": _crud("resourcemanager.projects", verbs="get getIamPolicy setIamPolicy"),
     "gcp:compute/network:Network": _crud("compute.networks", "compute.networks.updatePolicy", *_COMPUTE_WAIT),
+    "gcp:compute/firewall:Firewall": _crud("compute.firewalls", "compute.networks.updatePolicy", *_COMPUTE_WAIT),
     "gcp:compute/subnetwork:Subnetwork": _crud("compute.subnetworks", "compute.networks.updatePolicy", *_COMPUTE_WAIT),
     "gcp:compute/router:Router": _crud("compute.routers", "compute.networks.updatePolicy", *_COMPUTE_WAIT),
     "gcp:compute/routerNat:RouterNat": ("compute.routers.get", "compute.routers.update", *_COMPUTE_WAIT),
@@ -47,6 +50,9 @@ RESOURCES: Mapping[str, tuple[str, ...]] = {
         "iam.serviceAccounts.actAs",
         verbs="get update",
     ),
+    "gcp:filestore/instance:Instance": _crud("file.instances", "file.operations.get"),
+    # Its nodes, too, run as an account. What its operations ask for no page says.
+    _TRAINING_CLUSTER: _crud("aiplatform.modelDevelopmentClusters", "iam.serviceAccounts.actAs"),
     "gcp:logging/metric:Metric": _crud("logging.logMetrics"),
     "gcp:monitoring/alertPolicy:AlertPolicy": _crud("monitoring.alertPolicies"),
     "gcp:monitoring/notificationChannel:NotificationChannel": _crud("monitoring.notificationChannels"),
@@ -89,6 +95,18 @@ STACKS: Mapping[str, tuple[str, ...]] = {
         "gcp:container/cluster:Cluster",
         "gcp:container/nodePool:NodePool",
     ),
+    "slurm": (
+        "gcp:projects/service:Service",
+        "gcp:projects/iAMMember:IAMMember",
+        "gcp:compute/network:Network",
+        "gcp:compute/subnetwork:Subnetwork",
+        "gcp:compute/firewall:Firewall",
+        "gcp:compute/router:Router",
+        "gcp:compute/routerNat:RouterNat",
+        "gcp:serviceaccount/iAMMember:IAMMember",
+        "gcp:filestore/instance:Instance",
+        _TRAINING_CLUSTER,
+    ),
 }
 """The types of a stack's resources, whatever its configuration leaves out."""
 
@@ -119,6 +137,13 @@ VERBS: Mapping[str, tuple[str, ...]] = {
         "container.thirdPartyObjects.list",
         "container.thirdPartyObjects.update",
         "container.validatingWebhookConfigurations.create",
+    ),
+    # Accounting, output and usage are asked of the login node; who may log in there (OS Login, keys) is not looked at.
+    "slurm": (
+        "aiplatform.modelDevelopmentClusters.list",
+        "aiplatform.modelDevelopmentClusters.run",
+        "compute.machineTypes.get",
+        "iap.tunnelInstances.accessViaIAP",
     ),
 }
 """What submit, watch, logs and cancel need, what installs software in a cluster, and what the preflight looks at."""

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from holdfast.gcp.api import CloudError, find
 from holdfast.preflight.report import Finding
-from holdfast.preflight.site import Base, Job, Site, Tpus
+from holdfast.preflight.site import Base, Job, Site, Tpus, Training
 from infra import catalog
 
 _DIGEST = re.compile(r"(?P<host>[^/@]+)/(?P<path>[^@:]+)(?::[^@]+)?@(?P<digest>sha256:[0-9a-f]{64})")
@@ -113,15 +113,37 @@ def image(site: Site, job: Job) -> Finding:
 
 def cluster(site: Site, tpus: Tpus) -> Finding:
     """Network and cluster of those names: free, or this project's already, where each has its own."""
-    config, project = tpus.config, site.target.project
-    network = {"project": project, "network": config.network_name}
-    cluster_ = {"name": f"projects/{project}/locations/{config.zone}/clusters/{config.cluster_name}"}
-    there = {
-        f"network {config.network_name}": _is_there(site, "compute.networks.get", network),
-        f"cluster {config.cluster_name} in {config.zone}": _is_there(
-            site, "container.projects.locations.clusters.get", cluster_
-        ),
+    name, zone = tpus.config.cluster_name, tpus.config.zone
+    full = f"projects/{site.target.project}/locations/{zone}/clusters/{name}"
+    return _names(
+        site,
+        tpus.config.network_name,
+        {f"cluster {name} in {zone}": ("container.projects.locations.clusters.get", full)},
+    )
+
+
+def training_cluster(site: Site, training: Training) -> Finding:
+    """Network, cluster and home directory of those names: free, or this project's already."""
+    config, target = training.config, site.target
+    cluster_ = f"projects/{target.project}/locations/{target.region}/modelDevelopmentClusters/{config.cluster_id}"
+    named = {
+        f"cluster {config.cluster_id} in {target.region}": (
+            "aiplatform.projects.locations.modelDevelopmentClusters.get",
+            cluster_,
+        )
     }
+    if config.home_storage is None:
+        where = config.home(target, site.stack, config.network_name).location
+        home_ = f"projects/{target.project}/locations/{where}/instances/{config.home_instance}"
+        named[f"Filestore {config.home_instance} in {where}"] = ("file.projects.locations.instances.get", home_)
+    return _names(site, config.network_name, named)
+
+
+def _names(site: Site, network: str, others: Mapping[str, tuple[str, str]]) -> Finding:
+    """Names in the project: of a network, and by what they are, of others with the method that reads them."""
+    params = {"project": site.target.project, "network": network}
+    there = {f"network {network}": _is_there(site, "compute.networks.get", params)}
+    there |= {what: _is_there(site, method, {"name": name}) for what, (method, name) in others.items()}
     said = "; ".join(f"{what}: {_OURS if found else _FREE}" for what, found in there.items())
     return Finding(status="ok", found=said, do=_IMPORT if any(there.values()) else "")
 

@@ -13,6 +13,7 @@ from holdfast.preflight.report import Finding
 if TYPE_CHECKING:
     from stacks.config import CloudRunConfig, FoundationConfig, Target
     from stacks.gke_config import GkeTpuConfig
+    from stacks.slurm_config import SlurmConfig
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,15 @@ class Tpus:
 
 
 @dataclass(frozen=True)
+class Training:
+    """The stack of a training cluster, which stands alone."""
+
+    config: SlurmConfig
+    hours: float
+    """As of a job's."""
+
+
+@dataclass(frozen=True)
 class Site:
     """`part`: what is deployed; `target`: where; `apis`: those that it needs."""
 
@@ -51,7 +61,7 @@ class Site:
     module: str
     stack: str
     target: Target
-    part: Base | Job | Tpus
+    part: Base | Job | Tpus | Training
     apis: tuple[str, ...]
 
     @cached_property

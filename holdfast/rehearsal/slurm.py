@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
-from holdfast import stackfile
 from holdfast.engine import Engine
 from holdfast.errors import OperatorError
 from holdfast.gcp.emulated import EmulatedApi
-from holdfast.preflight import PreflightReport, checks
+from holdfast.preflight import PreflightReport
 from holdfast.rehearsal import frame, readiness, slurm_stories
 from holdfast.rehearsal import slurm_stories_sharing as sharing
 from holdfast.rehearsal.report import SlurmReport, phase
+from holdfast.rehearsal.sealed import StackFile
 from holdfast.rehearsal.slurm_record import Watcher
 from holdfast.rehearsal.slurm_scene import Scene
 from holdfast.rehearsal.slurm_stage import Options, Stage, can_train, configuration, overrides, staged, unavailable
@@ -20,7 +21,8 @@ from holdfast.runs.choose import open_slurm
 from holdfast.runs.slurm import Slurm
 from holdfast.slurm_login import Login
 from holdfast.toolcache import Progress
-from mockgcp.errors import ApiError
+from infra import catalog
+from mockgcp.cloud import Cloud
 from mockgcp.services.run_needs import agent_domain
 
 _PRINCIPAL = f"user:{OPERATOR}@example.com"
@@ -39,37 +41,41 @@ def rehearse(options: Options, engine: Engine, say: Progress) -> SlurmReport:
     files = configuration(options)
     report = SlurmReport(scenario="slurm", seed=options.seed, engine=engine.source, engine_version=engine.version)
     report.time_overrides, report.not_shown = overrides(options), unavailable()
-    with staged(options, files, engine, report, say) as stage:
-        try:
-            _deploy(stage, options, report)
-            if report.not_shown:
-                say(f"no Slurm runs behind the cluster, so no story is shown: {report.not_shown}")
-            else:
-                _show(stage, options, report)
-            frame.second_up(stage.frame)
-            frame.destroy(stage.frame)
-        except ApiError as error:
-            report.error = f"the emulated cloud refused: {error}"
-        except OperatorError as error:
-            report.error = str(error)
+    with staged(options, files, engine, report, say) as stage, frame.ends_in(report):
+        _deploy(stage, options, report)
+        if report.not_shown:
+            say(f"no Slurm runs behind the cluster, so no story is shown: {report.not_shown}")
+        else:
+            _show(stage, options, report)
+        frame.second_up(stage.frame)
+        frame.destroy(stage.frame)
     return report
 
 
 def _deploy(stage: Stage, options: Options, report: SlurmReport) -> None:
-    """Brings up the stack, after its preflight where there is one for such stacks."""
+    """Brings up the stack, after its preflight."""
     found: list[PreflightReport] = []
-    known = stackfile.module(options.stack) in checks._PARTS
+    _grant_gpus(stage.frame.cloud, stage.frame.files[options.stack])
 
     def before(stack: str) -> None:
-        if known:
-            found.append(readiness.preflight(stage.frame, stack))
+        # The catalog has no price of the nodes: there is nothing to look at.
+        found.append(readiness.preflight(stage.frame, stack, skip=("price",)))
 
     try:
         frame.deploy(stage.frame, before)
     finally:
-        if known:
-            report.stories.insert(0, readiness.preflight_story(found, len(stage.frame.files)))
-            report.price_per_hour, report.currency = readiness.price(found)
+        report.stories.insert(0, readiness.preflight_story(found, len(stage.frame.files)))
+
+
+def _grant_gpus(cloud: Cloud, file: StackFile) -> None:
+    """The quotas that the stack's pools draw on, as if they had been requested: a project has none by default."""
+    asked: Counter[str] = Counter()
+    for pool in file.config["holdfast:pools"]:
+        if machine := catalog.gpu_machines().get(pool["machine"]):
+            asked[machine.gpu] += pool.get("maxNodes", 1) * machine.gpus
+    for gpu, most in asked.items():
+        quota = catalog.node_gpu_quota(gpu, preemptible=True)
+        cloud.quotas.set(str(file.config["gcp:project"]), quota.quota_id, "*", most)
 
 
 def _show(stage: Stage, options: Options, report: SlurmReport) -> None:

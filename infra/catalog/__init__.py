@@ -76,8 +76,20 @@ from infra.catalog.practices import (
     mount_headroom_problem,
     project_role_problem,
 )
-from infra.catalog.prices import Price, job_price, storage_gb_month, tpu_chip_price
-from infra.catalog.quotas import GpuQuota, Quota, TpuQuota, gpu_quota, gpu_quotas, quotas, tpu_quota, tpu_quotas
+from infra.catalog.prices import Price, job_price, node_price, storage_gb_month, tpu_chip_price
+from infra.catalog.quotas import (
+    GpuQuota,
+    NodeGpuQuota,
+    Quota,
+    TpuQuota,
+    gpu_quota,
+    gpu_quotas,
+    node_gpu_quota,
+    node_gpu_quotas,
+    quotas,
+    tpu_quota,
+    tpu_quotas,
+)
 from infra.catalog.rules import (
     Problem,
     bucket_name_problem,
@@ -138,6 +150,7 @@ __all__ = [
     "GpuQuota",
     "Machine",
     "Monitoring",
+    "NodeGpuQuota",
     "Price",
     "Problem",
     "Quota",
@@ -194,8 +207,11 @@ __all__ = [
     "nat_defaults",
     "needs_preview",
     "node_defaults",
+    "node_gpu_quota",
+    "node_gpu_quotas",
     "node_label",
     "node_pool_name_problem",
+    "node_price",
     "overlapping",
     "parallelism_problem",
     "parse_cpu",

@@ -1,4 +1,4 @@
-"""What jobs and TPUs cost, from the catalog's list prices. Sources: prices.yaml."""
+"""What jobs, TPUs and nodes cost, from the catalog's list prices. Sources: prices.yaml."""
 
 import datetime
 from collections.abc import Mapping
@@ -63,6 +63,15 @@ def tpu_chip_price(generation: str, region: str, flex_start: bool, universe: Uni
     price = facts.value.get(where.domain, {}).get(generation, {}).get(kind, {}).get(region)
     if price is None:
         return _unknown(facts, where, f"the price of TPU {generation} {kind.replace('_', ' ')} in {region}")
+    return Price(price, _currency(where), facts.read, facts.source)
+
+
+def node_price(machine: str, provisioning: str, region: str, universe: Universe | None = None) -> Price:
+    """An hour of one node of a training cluster, by its provisioning model (FLEX_START and the like)."""
+    where, facts = universe or universe_of(), fact("prices", "training_node_hour")
+    price = facts.value.get(where.domain, {}).get(machine, {}).get(provisioning, {}).get(region)
+    if price is None:
+        return _unknown(facts, where, f"the price of {machine} by {provisioning} in {region}")
     return Price(price, _currency(where), facts.read, facts.source)
 
 

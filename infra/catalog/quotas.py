@@ -1,4 +1,4 @@
-"""The quotas that GPU jobs and TPU pools draw on. Sources: quotas.yaml."""
+"""The quotas that GPU jobs, TPU pools and training clusters draw on. Sources: quotas.yaml."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -44,6 +44,13 @@ class TpuQuota(Quota):
     preemptible: bool
 
 
+@dataclass(frozen=True, kw_only=True)
+class NodeGpuQuota(Quota):
+    """One of Compute Engine, which a training cluster's nodes draw on. `gpu`: as `GpuMachine` has it."""
+
+    gpu: str
+
+
 @cache
 def gpu_quotas() -> Mapping[str, GpuQuota]:
     """Every GPU quota by its quota id."""
@@ -68,9 +75,20 @@ def tpu_quotas() -> Mapping[str, TpuQuota]:
     return MappingProxyType({quota.quota_id: quota for quota in found})
 
 
+@cache
+def node_gpu_quotas() -> Mapping[str, NodeGpuQuota]:
+    """Every preemptible quota of a training cluster's GPUs by its quota id; those on demand share one id."""
+    return MappingProxyType({quota.quota_id: quota for quota in map(_preemptible, fact("quotas", "node_gpus").value)})
+
+
+def _preemptible(gpu: str) -> NodeGpuQuota:
+    names = {key: value for key, value in fact("quotas", "node_gpus").value[gpu].items() if key != "family"}
+    return NodeGpuQuota(gpu=gpu, **names, default_limit=fact("quotas", "node_gpu_default_limit").value)
+
+
 def quotas() -> Mapping[str, Quota]:
-    """Every quota by its quota id."""
-    return {**gpu_quotas(), **tpu_quotas()}
+    """Every quota by its quota id, but for GPUs of nodes on demand."""
+    return {**gpu_quotas(), **tpu_quotas(), **node_gpu_quotas()}
 
 
 def gpu_quota(accelerator: str, zonal_redundancy: bool) -> GpuQuota:
@@ -90,6 +108,21 @@ def tpu_quota(generation: str, *, preemptible: bool) -> TpuQuota:
         if (quota.generation, quota.preemptible) == (generation, preemptible):
             return quota
     raise _unknown(f"TPU {generation!r}", {quota.generation for quota in tpu_quotas().values()})
+
+
+def node_gpu_quota(gpu: str, *, preemptible: bool) -> NodeGpuQuota:
+    """The quota that a training cluster's nodes with this GPU draw on, as `tpu_quota`. ValueError for another GPU."""
+    known = fact("quotas", "node_gpus").value
+    if gpu not in known:
+        raise _unknown(f"GPU {gpu!r}", set(known))
+    if preemptible:
+        return _preemptible(gpu)
+    return NodeGpuQuota(
+        gpu=gpu,
+        **fact("quotas", "node_gpu_families").value,
+        default_limit=fact("quotas", "node_gpu_default_limit").value,
+        dimensions={"gpu_family": known[gpu]["family"]},
+    )
 
 
 def _unknown(what: str, known: set[str]) -> ValueError:

@@ -1,5 +1,5 @@
-"""Service Usage v1beta1: the quotas of a project on Cloud Run's GPUs and Compute Engine's TPUs. Limits are
-granted in `Cloud.quotas`.
+"""Service Usage v1beta1: the quotas of a project on Cloud Run's GPUs, and on Compute Engine's TPUs and preemptible
+GPUs. Limits are granted in `Cloud.quotas`.
 
 Source: https://docs.cloud.google.com/service-usage/docs/reference/rest/v1beta1/services.consumerQuotaMetrics, read
 2026-11-29. Google has no static discovery document of Cloud Quotas, which knows the same limits by their quota ids.
@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from infra import catalog
-from infra.catalog import GpuQuota, Quota, TpuQuota
+from infra.catalog import GpuQuota, NodeGpuQuota, Quota, TpuQuota
 from mockgcp.errors import ApiError, not_found
 from mockgcp.paging import PARAMS, page
 from mockgcp.quotas import EVERYWHERE
@@ -102,6 +102,8 @@ def _regions(call: Call, quota: Quota) -> set[str]:
     if isinstance(quota, TpuQuota):
         zones = catalog.fact("tpu", "zones").value.get(call.cloud.universe.domain, {})
         return {zone.rpartition("-")[0] for zone in zones.get(quota.generation, ())}
+    if isinstance(quota, NodeGpuQuota):
+        return set(catalog.compute_zones(call.cloud.universe))
     assert isinstance(quota, GpuQuota)
     places = catalog.fact("locations", "gpu_regions").value.get(call.cloud.universe.domain, {})
     return {region for regions in places.get(quota.accelerator, {}).values() for region in regions}

@@ -16,6 +16,7 @@ from mockgcp.services.billing import seed_billing
 from stacks.choose import choose, name
 
 PROJECT = "holdfast-dev"
+STACKS = ["dev-foundation", "dev-cloud-run", "dev-gke-tpu", "dev-slurm"]
 # On the billing account, which is no part of the project.
 _ELSEWHERE = ("billing.",)
 
@@ -35,7 +36,12 @@ def ups() -> dict[str, tuple[Result, set[str]]]:
     job = _up(cloud, "dev-cloud-run", outputs, networkEnabled=True, alertEmail="who@example.com")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kueue, "_dry_run", lambda _: None)
-        return {"foundation": foundation, "cloud-run": job, "gke-tpu": _up(cloud, "dev-gke-tpu", {})}
+        return {
+            "foundation": foundation,
+            "cloud-run": job,
+            "gke-tpu": _up(cloud, "dev-gke-tpu", {}),
+            "slurm": _up(cloud, "dev-slurm", {}),
+        }
 
 
 def _up(cloud: Cloud, stack: str, foundation: dict[str, object], **more: object) -> tuple[Result, set[str]]:
@@ -56,7 +62,7 @@ def _up(cloud: Cloud, stack: str, foundation: dict[str, object], **more: object)
     return result, {each for each in asked if each is not None}
 
 
-@pytest.mark.parametrize("stack", ["dev-foundation", "dev-cloud-run", "dev-gke-tpu"])
+@pytest.mark.parametrize("stack", STACKS)
 def test_the_table_has_every_type_that_a_stack_makes_and_no_other(
     ups: dict[str, tuple[Result, set[str]]], stack: str
 ) -> None:
@@ -65,7 +71,7 @@ def test_the_table_has_every_type_that_a_stack_makes_and_no_other(
     assert made == set(permissions.STACKS[name(stack)])
 
 
-@pytest.mark.parametrize("stack", ["dev-foundation", "dev-cloud-run", "dev-gke-tpu"])
+@pytest.mark.parametrize("stack", STACKS)
 def test_the_table_has_every_permission_that_up_is_asked_for(
     ups: dict[str, tuple[Result, set[str]]], stack: str
 ) -> None:

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from policies import (
+    labels,
+    slurm,
     slurm_cluster,
     slurm_home_zone,
     slurm_prolog_hold,
@@ -135,3 +137,10 @@ def test_scripts_begin_with_a_shebang() -> None:
 def test_the_home_directory_is_where_nodes_are(home: str, zone: str, broken: bool) -> None:
     props = cluster({"zone": zone}, homeDirectoryStorage=f"projects/p/locations/{home}/instances/home")
     assert bool(slurm_home_zone.check(props)) is broken
+
+
+@pytest.mark.parametrize("token", [slurm.CLUSTER, "gcp:filestore/instance:Instance"])
+def test_a_cluster_and_its_home_directory_have_the_label(token: str) -> None:
+    [message] = labels.RULE.checks[token]({"labels": {"environment": "prod"}})
+    assert message.startswith("labels has no `app`")
+    assert labels.RULE.checks[token]({"labels": {"app": "holdfast"}}) == []

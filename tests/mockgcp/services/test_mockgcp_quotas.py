@@ -91,6 +91,19 @@ def test_every_generation_of_tpus_has_a_quota_on_demand_and_a_preemptible_one(cl
         catalog.tpu_quota("v9", preemptible=False)
 
 
+def test_every_gpu_of_a_training_cluster_has_a_quota_on_demand_and_a_preemptible_one(cloud: Cloud) -> None:
+    gpus = {machine.gpu for machine in catalog.gpu_machines().values()}
+    on_demand, preemptible = (
+        [catalog.node_gpu_quota(gpu, preemptible=preemptible) for gpu in gpus] for preemptible in (False, True)
+    )
+    assert len({quota.quota_id for quota in preemptible} | {quota.metric for quota in preemptible}) == 2 * len(gpus)
+    assert len({quota.dimensions["gpu_family"] for quota in on_demand}) == len(gpus)
+    assert len({quota.quota_id for quota in on_demand}) == 1
+    assert {quota.service for quota in (*on_demand, *preemptible)} == {"compute.googleapis.com"}
+    with pytest.raises(ValueError, match="no quota of GPU 'NVIDIA_T4'; known: NVIDIA_B200, "):
+        catalog.node_gpu_quota("NVIDIA_T4", preemptible=True)
+
+
 def test_a_quota_of_a_tpu_family_has_the_family_among_its_dimensions(cloud: Cloud, gcp: Client) -> None:
     quota = catalog.tpu_quota("v6e", preemptible=False)
     cloud.quotas.set(PROJECT, quota.quota_id, "us-east5", 16)
@@ -101,7 +114,8 @@ def test_a_quota_of_a_tpu_family_has_the_family_among_its_dimensions(cloud: Clou
     assert shown["us-east5"]["dimensions"] == {"region": "us-east5", "tpu_family": "CT6E"}
     assert (shown["us-east5"]["effectiveLimit"], shown["us-east1"]["effectiveLimit"]) == ("16", "0")
     assert gcp.call(f"{METRICS}.limits.get", {"name": limit["name"], "view": "FULL"}) == limit
-    assert {each["metric"] for each in found["metrics"]} == {quota.metric for quota in catalog.tpu_quotas().values()}
+    nodes = {**catalog.tpu_quotas(), **catalog.node_gpu_quotas()}
+    assert {each["metric"] for each in found["metrics"]} == {each.metric for each in nodes.values()}
 
 
 def test_who_may_look(cloud: Cloud, gcp: Client) -> None:
