@@ -79,7 +79,7 @@ def created(settings: Settings, state_dir: Path | None) -> Iterator[tuple[Cloud,
                 artifactregistry.seed_image(cloud, reference)
         except (ValueError, ApiError, OSError) as error:
             raise typer.BadParameter(str(error)) from error
-        granted = dict.fromkeys(catalog.gpu_quotas(), settings.gpu_quota)
+        granted = dict.fromkeys([*catalog.gpu_quotas(), *catalog.node_gpu_quotas()], settings.gpu_quota)
         granted |= dict.fromkeys(catalog.tpu_quotas(), settings.tpu_quota)
         for quota, amount in granted.items():
             if amount:
