@@ -3,8 +3,8 @@ PYTHON ?= python3
 GROUPS ?= base,mockgcp,trainer,ray,dev
 ARGS ?=
 BIN := .venv/bin
-# Tests of one group share what is dear to start, and one worker.
-PYTEST := $(BIN)/pytest -n 2 --dist loadgroup
+# The tests of a module share what is dear to start, and one worker.
+PYTEST := $(BIN)/pytest -n 2 --dist loadscope --no-loadscope-reorder
 ENGINE := $(BIN)/python -m holdfast.engine
 COMPILE := $(BIN)/uv pip compile --universal --generate-hashes --no-header --no-annotate -q --python-version 3.11
 LOCKS := requirements

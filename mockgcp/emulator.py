@@ -26,7 +26,6 @@ from mockgcp.planes.cloud_run import CloudRunPlane, LocalImage
 from mockgcp.services import artifactregistry, billing
 
 
-
 @dataclass(frozen=True)
 class Settings:
     """What the cloud has. `operations_s`: seconds of each long-running operation, None for the nominal ones."""

@@ -35,7 +35,6 @@ def test_without_slurm_it_shows_what_it_can_and_says_so(start: Start, tmp_path: 
 
 
 @pytest.mark.planes
-@pytest.mark.xdist_group("slurm")
 @pytest.mark.skipif(bool(slurm_stage.unavailable()), reason=slurm_stage.unavailable())
 def test_ctrl_c_while_stories_are_played_leaves_nothing(start: Start, cache: Path) -> None:
     process = start("slurm")

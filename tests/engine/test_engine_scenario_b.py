@@ -18,7 +18,7 @@ from holdfast.rehearsal.pulumi_cli import Outcome
 from infra import catalog
 from mockgcp.cloud import DEFAULT_OWNER
 
-pytestmark = [pytest.mark.engine, pytest.mark.planes, pytest.mark.xdist_group("engine-planes")]
+pytestmark = [pytest.mark.engine, pytest.mark.planes]
 
 CLUSTER = f"projects/{PROJECT}/locations/us-east5-b/clusters/tpu-cluster"
 CLUSTERS = "container.projects.locations.clusters"

@@ -128,7 +128,7 @@ def test_the_command_says_what_is_missing() -> None:
     command = [sys.executable, "-m", "holdfast.planes", "find"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stdout.count("missing") == 3
+    assert done.stdout.count("missing") == 4
 
 
 def test_the_doctor_names_them_and_what_brings_them() -> None:

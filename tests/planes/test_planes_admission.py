@@ -23,8 +23,7 @@ from mockgcp.planes.k8s.ray import ScriptedJobs
 from stacks.config import Target
 from stacks.gke_config import GkeTpuConfig
 
-# One group: with `--dist loadgroup` one worker runs them all, and one cluster serves them.
-pytestmark = [pytest.mark.planes, pytest.mark.xdist_group("planes")]
+pytestmark = pytest.mark.planes
 
 _KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
 _WORKLOADS = f"{_KUEUE}/namespaces/default/workloads"

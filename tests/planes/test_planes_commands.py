@@ -10,7 +10,7 @@ from commands_rig import Shell, cloud_of, emulated, fit_out, make_cluster
 
 from mockgcp.planes.k8s.programs import Programs
 
-pytestmark = [pytest.mark.planes, pytest.mark.xdist_group("planes")]
+pytestmark = pytest.mark.planes
 
 
 @pytest.fixture(scope="module")

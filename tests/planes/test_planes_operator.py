@@ -20,7 +20,7 @@ from holdfast.runs.gke_job import JobOrder
 from infra.kubeconfig import kubeconfig
 from stacks.gke_config import GkeTpuConfig
 
-pytestmark = [pytest.mark.planes, pytest.mark.xdist_group("planes")]
+pytestmark = pytest.mark.planes
 
 _USAGE = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues/cluster-queue"
 _REQUESTS = "/apis/autoscaling.x-k8s.io/v1/namespaces/default/provisioningrequests"

@@ -16,7 +16,7 @@ from mockgcp.planes.k8s.api import MERGE, Object
 from mockgcp.planes.k8s.programs import Programs
 from mockgcp.planes.k8s.ray_processes import ProcessJobs
 
-pytestmark = [pytest.mark.planes, pytest.mark.xdist_group("planes")]
+pytestmark = pytest.mark.planes
 
 _JOBS = "/apis/ray.io/v1/namespaces/default/rayjobs"
 # Says which attempt it is, by the mounted bucket, and goes on until the file `enough` is there.

@@ -15,7 +15,7 @@ from mockgcp.clock import Clock
 from mockgcp.planes.slurm import SlurmPlane
 from mockgcp.planes.slurm_.times import QUICK
 
-pytestmark = [pytest.mark.planes, pytest.mark.xdist_group("slurm")]
+pytestmark = pytest.mark.planes
 
 A, B = "flexvm-a3u-0", "flexvm-a3u-1"
 RUNS = "echo run ${SLURM_RESTART_COUNT:-0} on $(hostname)"

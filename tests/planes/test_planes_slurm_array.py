@@ -15,7 +15,7 @@ from slurm_rig import NAME, Slurm, started, until
 
 from holdfast.planes import slurm as recipe
 
-pytestmark = [pytest.mark.planes, pytest.mark.xdist_group("slurm")]
+pytestmark = pytest.mark.planes
 
 TASKS = int(os.environ.get("N", "200"))
 DEATHS = TASKS // 20 if TASKS >= 1000 else 5

@@ -21,7 +21,7 @@ from holdfast.runs.slurm_job import SlurmOrder
 from holdfast.slurm_login import Login
 from stacks.slurm_config import Partition, Pool, SlurmConfig
 
-pytestmark = [pytest.mark.planes, pytest.mark.xdist_group("slurm")]
+pytestmark = pytest.mark.planes
 
 CHECKS = Path(__file__).parents[2] / "workloads" / "slurm"
 PARTITIONS = {

@@ -22,7 +22,6 @@ from workloads.trainer.events import read_events
 # Ray and what it starts are ten processes: one test at a time.
 pytestmark = [
     pytest.mark.jax,
-    pytest.mark.xdist_group("ray"),
     pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="no Ray here; the group `ray` brings it"),
 ]
 
