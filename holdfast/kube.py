@@ -80,9 +80,13 @@ class Kube:
         """A merge patch. CloudError."""
         return self.call("PATCH", path, {"fieldManager": MANAGER}, change, MERGE)
 
-    def delete(self, path: str) -> None:
-        """Deletes an object after all that it owns; one that is gone is fine. CloudError."""
-        options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Foreground"}
+    def delete(self, path: str, *, owns: bool = True) -> None:
+        """Deletes an object after all that it owns; one that is gone is fine. CloudError.
+
+        One that owns nothing is gone at once; others when the garbage collector has seen to it.
+        """
+        policy = "Foreground" if owns else "Background"
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy}
         try:
             self.call("DELETE", path, {}, options)
         except CloudError as error:

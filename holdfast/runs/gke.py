@@ -126,7 +126,7 @@ class Gke:
     def delete(self, run: Run) -> None:
         """Removes a job and its program, over or not, and returns when nothing of it is left but its checkpoints."""
         self._delete(self._job(run.name))
-        self.kube.delete(f"/api/v1/namespaces/{self.config.namespace}/configmaps/{run.name}-app")
+        self.kube.delete(f"/api/v1/namespaces/{self.config.namespace}/configmaps/{run.name}-app", owns=False)
 
     def resubmit(self, run: Run) -> Run:
         """Deletes a job that is over, and its workload with it, and applies it anew as it was first applied.

@@ -60,7 +60,7 @@ class FakeKube:
     def patch(self, path: str, change: Mapping[str, Any]) -> None:
         self.objects[path]["spec"] |= change["spec"]
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str, *, owns: bool = True) -> None:
         gone = self.objects.pop(path, None)
         for key, each in list(self.objects.items()):
             owners = each["metadata"].get("ownerReferences", ())
