@@ -54,8 +54,6 @@ def expired_slice_story(record: Record) -> Story:
     events = record.training.get("events", [])
     last = max((number for number, each in enumerate(events) if each["event"] == "start"), default=0)
     first, second = events[:last], events[last:]
-    saved = max((each["step"] for each in first if each["event"] == "saved"), default=0)
-    resumed = [each["from_step"] for each in second if each["event"] == "resumed"]
     steps = {each["step"] for each in events if each["event"] == "step"}
     compared = record.training.get("compared", [])
     checks = {
@@ -65,7 +63,7 @@ def expired_slice_story(record: Record) -> Story:
         and len(workloads(record, JOB)) == 2
         and gke_record.flavors(record, JOB)[-1:] == [DWS],
         "killed without a word": bool(first) and not {"sigterm", "exit", "done"} & {each["event"] for each in first},
-        "resumed from the last checkpoint": saved > 0 and resumed == [saved],
+        "resumed from the last checkpoint": training.resumed_from_the_last(first, second),
         "every step done": steps == set(range(1, STEPS + 1)),
         "it succeeded": gke_record.result(record, JOB) == "SUCCEEDED",
         "bit for bit as an undisturbed run": bool(compared) and all(each.get("bit_exact") is True for each in compared),

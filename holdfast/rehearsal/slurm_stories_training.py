@@ -74,7 +74,6 @@ def expired_node_story(record: Record) -> Story:
     events, stack = record.training.get("events", []), record.stack
     last = max((number for number, each in enumerate(events) if each["event"] == "start"), default=0)
     first, second = events[:last], events[last:]
-    saved = max((each["step"] for each in first if each["event"] == "saved"), default=0)
     resumed = [each["from_step"] for each in second if each["event"] == "resumed"]
     steps = {each["step"] for each in events if each["event"] == "step"}
     compared = record.training.get("compared", [])
@@ -86,7 +85,7 @@ def expired_node_story(record: Record) -> Story:
         and len(times) == 2
         and times[0][1] <= times[1][0],
         "killed without a word": bool(first) and not {"sigterm", "exit", "done"} & {each["event"] for each in first},
-        "resumed from the last checkpoint": saved > 0 and resumed == [saved],
+        "resumed from the last checkpoint": training.resumed_from_the_last(first, second),
         "every step done": steps == set(range(1, stack.get("steps", 0) + 1)),
         "bit for bit as an undisturbed run": bit_exact(record),
     }

@@ -44,6 +44,18 @@ def settings(seed: int, steps: int, step_s: float) -> dict[str, str]:
     }
 
 
+def resumed_from_the_last(first: Sequence[Mapping[str, Any]], second: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the second attempt went on from the first one's last checkpoint, by the events of both.
+
+    A kill may come after a checkpoint is whole and before it is told of: so it is the last that was told of, or a later
+    one at a step that was done. Checkpoints are as many steps apart as the first is from the start.
+    """
+    saved = [each["step"] for each in first if each["event"] == "saved"]
+    done = [each["step"] for each in first if each["event"] == "step"]
+    resumed = [each["from_step"] for each in second if each["event"] == "resumed"]
+    return bool(saved) and len(resumed) == 1 and resumed[0] in range(saved[-1], max([*saved, *done]) + 1, saved[0])
+
+
 def compare_with_undisturbed(
     task_dirs: Sequence[Path],
     env: Mapping[str, Any],

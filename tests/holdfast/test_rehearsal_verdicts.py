@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.image.build import Image
 from holdfast.preflight import Check, PreflightReport
+from holdfast.rehearsal import training
 from holdfast.rehearsal.cloud_run import alert_story, execution_story
 from holdfast.rehearsal.frame import deployed_story, policy_story
 from holdfast.rehearsal.job_execution import Evidence, figures
@@ -195,3 +196,25 @@ def _report(**changes: Any) -> CloudRunReport:
 )
 def test_a_report_passes_only_whole(changes: dict[str, Any], passed: bool) -> None:
     assert _report(**changes).passed is passed
+
+
+@pytest.mark.parametrize(
+    ("saved", "done", "resumed", "right"),
+    [
+        ([4], 6, [4], True),
+        ([4], 8, [8], True),  # whole, but not told of any more
+        ([4, 8], 9, [8], True),
+        ([4, 8], 9, [4], False),
+        ([4], 6, [6], False),
+        ([4], 6, [8], False),
+        ([4], 6, [0], False),
+        ([4], 6, [], False),
+        ([4], 6, [4, 4], False),
+        ([], 3, [0], False),
+    ],
+)
+def test_a_run_goes_on_from_its_last_checkpoint(saved: list[int], done: int, resumed: list[int], right: bool) -> None:
+    first: list[dict[str, Any]] = [{"event": "step", "step": step} for step in range(1, done + 1)]
+    first += [{"event": "saved", "step": step} for step in saved]
+    second = [{"event": "resumed", "from_step": step} for step in resumed]
+    assert training.resumed_from_the_last(first, second) is right
