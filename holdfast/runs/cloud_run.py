@@ -13,6 +13,7 @@ from holdfast.errors import OperatorError
 from holdfast.gcp.api import Api, find, pages
 from holdfast.runs import options
 from holdfast.runs.backend import RUN_ID, LogLine, Order, Run, Selection, State, Task, command
+from holdfast.runs.plain_log import RECENT
 from infra import catalog, console, job_logs
 
 _PAGE = 1000  # entries.list's most
@@ -20,8 +21,6 @@ _PAGE = 1000  # entries.list's most
 _LOOK = 5 * _PAGE
 # Entries may arrive after younger ones: each look begins this much before the newest one. What is later is not shown.
 _LATE = timedelta(seconds=60)
-# How far back every step is read when a run that is long under way is looked at.
-_RECENT = timedelta(minutes=5)
 _SYSTEM = quote(job_logs.SYSTEM_LOG, safe="")
 _LABEL = "run.googleapis.com/"
 # What the names of the trainer's settings begin with.
@@ -151,7 +150,7 @@ class _Log:
             self._terms.append(f"severity>={selection.severity}")
         if not selection.every_step and (last := backend.newest(run)) is not None:
             # The log's own time: this machine's clock may be another. NOT, since != is false where there is no event.
-            recent = _time(last["timestamp"]) - _RECENT
+            recent = _time(last["timestamp"]) - RECENT
             self._terms.append(f'(NOT jsonPayload.event="step" OR {_from(recent)})')
         # Exactly from the beginning, this once.
         self._open = self._entries(self._newest)

@@ -5,26 +5,21 @@ It is there as long as the pod is. GKE keeps what pods wrote in Cloud Logging as
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from holdfast.errors import OperatorError
 from holdfast.gcp.api import CloudError
 from holdfast.kube import Kube, Object
+from holdfast.runs import plain_log
 from holdfast.runs.backend import LogLine, Run, Selection
 from holdfast.runs.gke_status import workers
-from holdfast.runs.options import SEVERITIES
 
 # Ray puts the worker's name before each of its lines, in colour: (RayTrainWorker pid=12, ip=10.4.0.3) ...
 _OF_WORKER = re.compile(r"(?:\x1b\[\d+m)?\([^()]*pid=\d+[^()]*\)(?:\x1b\[0m)? ?")
-# How far back every step is read when a run that is long under way is looked at.
-_RECENT = timedelta(minutes=5)
-# Lines from the end in which the last step is looked for.
-_TAIL = 500
 # The log API's answers for a pod that has no log yet: it starts, or has just gone.
 _NONE_YET = ("INVALID_ARGUMENT", "NOT_FOUND")
 
@@ -60,15 +55,15 @@ class PodLog:
             self._told = True
             return [self._gone()]
         lines = [line for pod in chosen for line in self._of(pod["metadata"]["name"])]
-        return [line for line in lines if self._wanted(line, lines[-1].time)]
+        return plain_log.wanted(self.selection, lines)
 
     def last_step(self) -> int | None:
         """The newest step that the end of the log tells of; None: of none."""
         found = self.kube.get(self.job)
         for pod in [] if found is None else self._chosen(pods(self.kube, self.namespace, found)):
-            for line in reversed(self._lines(pod["metadata"]["name"], {"tailLines": _TAIL})):
-                if line.event in ("step", "saved", "resumed", "done"):
-                    return int(line.payload.get("step", line.payload.get("from_step", 0)))
+            step = plain_log.last_step(self._lines(pod["metadata"]["name"], {"tailLines": plain_log.TAIL}))
+            if step is not None:
+                return step
         return None
 
     def _gone(self) -> LogLine:
@@ -106,12 +101,6 @@ class PodLog:
             raise
         return [_line(line, pod, self.selection.task) for line in text.splitlines() if " " in line]
 
-    def _wanted(self, line: LogLine, newest: datetime) -> bool:
-        least, since = self.selection.severity, self.selection.since
-        mild = least is not None and SEVERITIES.index(line.severity) < SEVERITIES.index(least)
-        old_step = not self.selection.every_step and line.event == "step" and line.time < newest - _RECENT
-        return not mild and not old_step and (since is None or line.time >= since)
-
 
 def _place(pod: Object) -> tuple[int, int]:
     labels = pod["metadata"]["labels"]
@@ -122,11 +111,10 @@ def _place(pod: Object) -> tuple[int, int]:
 def _line(text: str, pod: str, task: int | None) -> LogLine:
     """A line with its time before it. An event of the trainer's belongs to the task that it names."""
     stamp, _, said = text.partition(" ")
-    payload = _payload(_OF_WORKER.sub("", said, count=1))
-    severity = str(payload.get("severity", "DEFAULT"))
+    payload = plain_log.payload(_OF_WORKER.sub("", said, count=1))
     return LogLine(
         time=datetime.fromisoformat(stamp),
-        severity=severity if severity in SEVERITIES else "DEFAULT",
+        severity=plain_log.severity(payload),
         source="task",
         task=payload.get("task_index", task),
         attempt=payload.get("attempt"),
@@ -134,13 +122,3 @@ def _line(text: str, pod: str, task: int | None) -> LogLine:
         payload=payload,
         entry={"timestamp": stamp, "pod": pod, **({"jsonPayload": payload} if payload else {"textPayload": said})},
     )
-
-
-def _payload(said: str) -> Mapping[str, Any]:
-    if not said.startswith("{"):
-        return {}
-    try:
-        found = json.loads(said)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import base64
-import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import datetime
 
 from holdfast.errors import OperatorError
+from holdfast.runs import plain_log
 from holdfast.runs.backend import LogLine, Run, Selection
-from holdfast.runs.options import SEVERITIES
 from holdfast.slurm_login import Login
 
 # Bytes of one look: what more there is comes with the next one.
 _LOOK = 4_000_000
-# Lines from the end in which the last step is looked for.
-_TAIL = 500
-# How far back every step is read when a run that is long under way is looked at.
-_RECENT = timedelta(minutes=5)
 # Prints nothing of a file that is not there yet, but fails where that cannot be told. As base64, so that every byte
 # comes through and is counted.
 _READ = """
@@ -46,16 +40,14 @@ class OutputLog:
     def read(self) -> list[LogLine]:
         if self.selection.task:
             raise OperatorError(f"--task {self.selection.task}: {self.run.name} has task 0 alone, with all processes")
-        lines = list(self._lines(self._more()))
-        return [line for line in lines if self._wanted(line, lines[-1])]
+        return plain_log.wanted(self.selection, list(self._lines(self._more())))
 
     def last_step(self) -> int | None:
         """The newest step that the end of the output tells of; None: of none."""
         if not self.file:
             return None
-        said = self.login.run("sh", "-c", 'tail -n "$1" -- "$2" 2>/dev/null || :', "tail", str(_TAIL), self.file)
-        events = [line for line in self._lines(said) if line.event in ("step", "saved", "resumed", "done")]
-        return int(events[-1].payload.get("step", events[-1].payload.get("from_step", 0))) if events else None
+        tail = ("sh", "-c", 'tail -n "$1" -- "$2" 2>/dev/null || :', "tail", str(plain_log.TAIL), self.file)
+        return plain_log.last_step(list(self._lines(self.login.run(*tail))))
 
     def _more(self) -> str:
         """The whole lines that there are beyond those read."""
@@ -73,25 +65,18 @@ class OutputLog:
                 self._last = _line(said, self._last, self.run)
                 yield self._last
 
-    def _wanted(self, line: LogLine, newest: LogLine) -> bool:
-        least, since = self.selection.severity, self.selection.since
-        mild = least is not None and SEVERITIES.index(line.severity) < SEVERITIES.index(least)
-        old_step = not self.selection.every_step and line.event == "step" and line.time < newest.time - _RECENT
-        return not mild and not old_step and (since is None or line.time >= since)
-
 
 def _line(said: str, last: LogLine | None, run: Run) -> LogLine:
     """A line; one that is no event has no time and attempt of its own, and is given those of the one before it."""
-    payload = _payload(said)
+    payload = plain_log.payload(said)
     platform = not payload and _OURS.match(said) is not None
     taken = _TAKEN.search(said) if platform else None
-    severity = str(payload.get("severity", "WARNING" if taken else "DEFAULT"))
     time = last.time if last else run.created
     if isinstance(stamp := payload.get("time"), str):
         time = datetime.fromisoformat(stamp)
     return LogLine(
         time=time,
-        severity=severity if severity in SEVERITIES else "DEFAULT",
+        severity=plain_log.severity(payload, "WARNING" if taken else "DEFAULT"),
         source="platform" if platform else "task",
         task=0,
         attempt=payload.get("attempt", last.attempt if last else 0),
@@ -99,11 +84,3 @@ def _line(said: str, last: LogLine | None, run: Run) -> LogLine:
         payload={"reason": "INSTANCE_PREEMPTED"} if taken else payload,
         entry={"timestamp": time.isoformat(), **({"jsonPayload": payload} if payload else {"textPayload": said})},
     )
-
-
-def _payload(said: str) -> Mapping[str, Any]:
-    try:
-        found = json.loads(said) if said.startswith("{") else {}
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
